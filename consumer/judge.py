@@ -1,0 +1,123 @@
+"""Judge: what to do with each row of a claim, from everything read again just now, and do what needs no request."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shared.adapters.mongo.audience import Audience
+from shared.adapters.mongo.circumstances import read_circumstances
+from shared.adapters.mongo.client import Document
+from shared.adapters.mongo.messages import Claim, MessageStore
+from shared.domain import moves
+from shared.domain.decision import Decision, GiveUp, Hold, Miss, Postpone, Reject, Rules, Send, decide
+from shared.domain.moves import Move
+from shared.domain.policy import Policies
+from shared.domain.states import Reason, Status
+from shared.runtime.logs import get_logger
+from shared.runtime.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A claimed row that shall be sent, and how."""
+
+    row: Document
+    send: Send
+
+
+@dataclass
+class Judgement:
+    """What is left to do after judging: rows to send, and rows to ring again at an instant."""
+
+    outgoing: list[Outgoing] = field(default_factory=list)
+    ring_again: list[tuple[Any, datetime]] = field(default_factory=list)
+
+
+class Judge:
+    """Takes the decision of `shared.domain.decision` for every row, and carries out all but the sending."""
+
+    def __init__(
+        self, store: MessageStore, audience: Audience, policies: Policies, max_attempts: int, metrics: Metrics
+    ) -> None:
+        self._store, self._audience = store, audience
+        self._policies, self._max_attempts, self._metrics = policies, max_attempts, metrics
+        self._log = get_logger("judge")
+
+    def judge(self, claim: Claim) -> Judgement:
+        """Judge all rows of `claim` at the moment it was taken."""
+        judgement = Judgement()
+        endings: dict[Decision, list[Document]] = defaultdict(list)
+        held: list[Any] = []
+        for row, known in zip(claim.rows, read_circumstances(self._audience, claim.rows), strict=True):
+            policy = self._policies.get(str(row.get("category")))
+            rules = policy and Rules(policy, self._max_attempts)
+            verdict = decide(row, known, rules, claim.taken_at) if rules else Reject(Reason.INVALID_PAYLOAD)
+            if isinstance(verdict, Send):
+                if self._follows(row, verdict, claim.owner):
+                    judgement.outgoing.append(Outgoing(row, verdict))
+            elif isinstance(verdict, Postpone):
+                self._postpone(row, verdict, claim.owner)
+            elif isinstance(verdict, Hold):
+                held.append(row["_id"])
+                judgement.ring_again.append((row["_id"], verdict.until))
+            else:
+                endings[verdict].append(row)
+        for verdict, rows in endings.items():
+            self.end(verdict, rows, claim.owner)
+        if held:
+            self._store.apply(moves.release(held, claim.owner))
+        self._refresh(judgement.outgoing, claim.owner)
+        return judgement
+
+    def end(self, verdict: Decision, rows: Sequence[Document], owner: str) -> None:
+        """End rows without a request."""
+        status, reason, move = _ending(verdict, [row["_id"] for row in rows], owner)
+        self._store.apply(move)
+        for row in rows:
+            category = row.get("category") if row.get("category") in self._policies else "unknown"
+            self._metrics.resolved.labels(category, status.value, reason.value).inc()
+        self._log.info("ended", status=status.value, reason=reason.value, message_ids=[str(row["_id"]) for row in rows])
+
+    def _follows(self, row: Document, verdict: Send, owner: str) -> bool:
+        """Point the row at its device's current token; False if another row is due there at the same instant."""
+        if verdict.token.id == row["notificationTokenId"]:
+            return True
+        moved = self._store.apply_unless_taken(moves.retarget(row["_id"], verdict.token.id, owner))
+        if moved is None:
+            self.end(Miss(Reason.SUPERSEDED), [row], owner)
+        return bool(moved)
+
+    def _postpone(self, row: Document, verdict: Postpone, owner: str) -> None:
+        moved = self._store.apply_unless_taken(moves.move_in_place(row["_id"], verdict.placement, owner))
+        if moved is None:
+            self.end(Miss(Reason.SUPERSEDED), [row], owner)
+
+    def _refresh(self, outgoing: Sequence[Outgoing], owner: str) -> None:
+        """Keep the words that are really sent, where the reminder was edited since it was planned."""
+        each = []
+        for item in outgoing:
+            content = item.send.content
+            words = {"title": content.title, "body": content.body, "data": dict(content.data)}
+            is_ours = item.row.get("reminderId") is not None
+            if is_ours and any(item.row.get(name) != value for name, value in words.items()):
+                each.append(moves.refresh_content(item.row["_id"], words, owner))
+        self._store.apply_each(each)
+
+
+def _ending(verdict: Decision, ids: Sequence[Any], owner: str) -> tuple[Status, Reason, Move]:
+    if isinstance(verdict, Miss):
+        return Status.IS_MISSED, verdict.reason, moves.miss(ids, verdict.reason, owner)
+    if isinstance(verdict, Reject):
+        return Status.FAILED, verdict.reason, moves.reject(ids, verdict.reason, owner)
+    assert isinstance(verdict, GiveUp)
+    return Status.FAILED, Reason.OUTCOME_UNKNOWN, moves.give_up(ids, owner)
+
+
+def by_project(outgoing: Sequence[Outgoing]) -> list[list[Outgoing]]:
+    """Groups of one Expo project each, since a request may hold only one."""
+    groups: dict[Hashable, list[Outgoing]] = defaultdict(list)
+    for item in outgoing:
+        groups[item.send.token.project].append(item)
+    return list(groups.values())

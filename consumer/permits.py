@@ -1,0 +1,56 @@
+"""Waits for a permit: room in the shared rate and one of the project's connections to Expo."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shared.adapters.errors import DatabaseUnavailable
+from shared.adapters.mongo.limiter import Limiter, Permit
+from shared.adapters.stomp.connection import unique_name
+from shared.runtime.lifecycle import Shutdown
+from shared.runtime.metrics import Metrics
+
+# How long until another consumer may have given a connection back: a good answer takes about this long.
+_BUSY_SECONDS = 0.02
+
+
+class Stopping(Exception):
+    """The process was asked to stop before anything was begun; the broker keeps the frame."""
+
+
+class Permits:
+    """Hands out permits; each wait ends early when the process is asked to stop."""
+
+    def __init__(self, limiter: Limiter, shutdown: Shutdown, metrics: Metrics) -> None:
+        self._limiter, self._shutdown, self._metrics = limiter, shutdown, metrics
+
+    @contextmanager
+    def permit(self, recipients: int) -> Iterator[None]:
+        """Hold a permit for one request of `recipients` (0 for a request for receipts).
+
+        Raises:
+            Stopping: asked to stop while waiting.
+            DatabaseUnavailable: no permit can be had.
+
+        """
+        with self._metrics.permit_seconds.time():
+            permit = self._acquire(recipients)
+        try:
+            if permit.wait_seconds and self._shutdown.wait(permit.wait_seconds):
+                raise Stopping
+            yield
+        finally:
+            self._release(permit)
+
+    def _acquire(self, recipients: int) -> Permit:
+        slot = unique_name()
+        while (permit := self._limiter.acquire(slot, recipients)) is None:
+            if self._shutdown.wait(_BUSY_SECONDS * random.uniform(0.5, 1.5)):  # noqa: S311 - jitter, not a secret
+                raise Stopping
+        return permit
+
+    def _release(self, permit: Permit) -> None:
+        try:
+            self._limiter.release(permit)
+        except DatabaseUnavailable:
+            return  # it frees itself after its holding time

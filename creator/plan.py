@@ -1,0 +1,149 @@
+"""Plan: work out what every user should get, and insert what is not there yet.
+
+The story: take the server's time, stream the users in batches, read what exists, insert the rest, move what only
+changed its instant, delete what no longer exists. Any number of plans may run at once or be killed: the unique
+indexes let each occurrence in once, and a slow plan cannot undo a newer one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from creator.domain.rows import Document
+from creator.domain.wanted import Batch, BatchPlan, Changes, Moment
+from shared.adapters.mongo.audience import Audience
+from shared.adapters.mongo.plan_rows import PlanRows
+from shared.domain import moves
+from shared.domain.policy import Policies
+from shared.domain.states import Reason, SkipReason
+from shared.runtime.logs import get_logger
+from shared.runtime.metrics import Metrics
+
+USERS_PER_BATCH = 500
+# The widest distance between a UTC date and somebody's local date, and one more for a zone that changes.
+_DATE_MARGIN = timedelta(days=2)
+
+
+@dataclass
+class PlanReport:
+    """What a plan did. `errors` counts rows that could not be inserted for a reason other than being there."""
+
+    planned: int = 0
+    already: int = 0
+    moved: int = 0
+    deleted: int = 0
+    errors: int = 0
+    skipped: Counter[SkipReason] = field(default_factory=Counter)
+
+    def summary(self) -> dict[str, Any]:
+        """The closing line: planned, already, skipped by reason."""
+        skipped = {reason.value: count for reason, count in sorted(self.skipped.items()) if count}
+        return {"planned": self.planned, "already": self.already, "skipped": skipped}
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """`at` moves the planner's now alone; `show` is called for each row of a dry run, which writes nothing."""
+
+    horizon: timedelta
+    at: datetime | None = None
+    show: Callable[[Document], None] | None = None
+
+
+class Planner:
+    """One run of the plan stage."""
+
+    def __init__(self, audience: Audience, rows: PlanRows, policies: Policies, metrics: Metrics) -> None:
+        self._audience, self._rows = audience, rows
+        self._policies, self._metrics = policies, metrics
+        self._report = PlanReport()
+        self._log = get_logger("plan")
+
+    def run(self, started: datetime, options: PlanOptions) -> PlanReport:
+        """Plan for all users. `started` is the server's time, taken before anything is read."""
+        now = options.at or started
+        moment = Moment(now, now + options.horizon, started)
+        with self._writer() as write:
+            for users in self._audience.batches(USERS_PER_BATCH):
+                changes = BatchPlan(self._policies, moment, self._complain).work_out(self._read(users, moment))
+                if options.show is not None:
+                    self._show(changes, options.show)
+                else:
+                    write(changes, started)
+        for reason, count in self._report.skipped.items():
+            self._metrics.skipped.labels(reason.value).inc(count)
+        return self._report
+
+    def _read(self, users: list[Document], moment: Moment) -> Batch:
+        user_ids = [user["_id"] for user in users]
+        reminders = self._audience.reminders_of(user_ids)
+        tokens = self._audience.active_tokens_of(user_ids) if reminders else []
+        first, last = moment.now - _DATE_MARGIN, moment.horizon_end + _DATE_MARGIN
+        ids = [reminder["_id"] for reminder in reminders]
+        known = self._rows.known(ids, first.date().isoformat(), last.date().isoformat()) if ids else []
+        return Batch(users, reminders, tokens, known)
+
+    @contextmanager
+    def _writer(self) -> Iterator[Callable[[Changes, datetime], None]]:
+        """Write one batch while the next one is worked out; never more than one ahead, so memory stays bounded."""
+        pending: list[Future[None]] = []
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-writer") as pool:
+
+            def write(changes: Changes, started: datetime) -> None:
+                if pending:
+                    pending.pop().result()
+                pending.append(pool.submit(self._write, changes, started))
+
+            yield write
+            if pending:
+                pending.pop().result()
+
+    def _write(self, changes: Changes, started: datetime) -> None:
+        self._count(changes)
+        # An edited time is another occurrence: the new one is inserted before the old one goes.
+        in_the_way = self._insert(changes.inserts)
+        for row_id, placement in changes.moves:
+            self._move(row_id, placement, started)
+        for reason, ids in changes.deletes.items():
+            self._report.deleted += self._rows.apply(moves.soft_delete(ids, reason, started)) or 0
+        if in_the_way and changes.deletes:
+            # What stood at the same instant may have been a row of the reminder that was just deleted.
+            in_the_way = self._insert(in_the_way)
+        self._report.skipped[SkipReason.SAME_INSTANT] += len(in_the_way)
+
+    def _count(self, changes: Changes) -> None:
+        self._report.already += changes.already
+        self._report.skipped.update(changes.skipped)
+
+    def _insert(self, rows: list[Document]) -> list[Document]:
+        result = self._rows.insert(rows)
+        self._report.planned += len(result.inserted)
+        self._report.already += result.already
+        self._report.errors += len(result.errors)
+        for category, count in Counter(rows[position]["category"] for position in result.inserted).items():
+            self._metrics.planned.labels(category).inc(count)
+        for position, text in result.errors:
+            reminder_id = rows[position]["reminderId"] if position >= 0 else None
+            self._log.error("insert_failed", reminder_id=str(reminder_id), error=text)
+        return result.same_instant
+
+    def _move(self, row_id: Any, placement: moves.Placement, started: datetime) -> None:
+        moved = self._rows.apply(moves.move_in_place(row_id, placement, None, planned_at=started))
+        if moved is None:
+            self._rows.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
+        self._report.moved += moved or 0
+
+    def _show(self, changes: Changes, show: Callable[[Document], None]) -> None:
+        self._count(changes)
+        for row in changes.inserts:
+            show(row)
+        self._report.planned += len(changes.inserts)
+
+    def _complain(self, collection: str, document_id: Any, reason: SkipReason, detail: str) -> None:
+        self._log.warning(
+            "skipped", collection=collection, document_id=str(document_id), reason=reason.value, detail=detail
+        )

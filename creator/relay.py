@@ -1,0 +1,147 @@
+"""Relay: wake on every row that anybody inserts or moves, and put it on the broker in time.
+
+The story: hold the lease, open the change stream at the stored place, scan for what is in the window and not on the
+broker, then follow the stream. A place in the stream is stored only after the broker has answered for everything
+before it, so that whatever is lost is read again. Another relay waits for the lease; if two ever worked at once,
+rows would ring twice, which is harmless.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+
+from creator.adopt import Adopter
+from creator.ringing import Now, Ringer
+from creator.stream import Gathering, StreamReader
+from creator.sweep import Sweeper
+from shared.adapters.errors import BrokerUnavailable, Unavailable
+from shared.adapters.mongo.backlog import Backlog
+from shared.adapters.mongo.changes import RelayState
+from shared.adapters.stomp.connection import unique_name
+from shared.runtime.clock import boottime
+from shared.runtime.lifecycle import Shutdown
+from shared.runtime.logs import get_logger
+from shared.runtime.metrics import Metrics
+
+LEASE_SECONDS = 10.0
+_RENEW_SECONDS = 3.0
+_STREAM_WAIT_MS = 1_000
+_SCAN_CHUNK = 10_000
+_RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class RelayTiming:
+    """The database's clock, how far ahead rows go on the broker, and how often to sweep."""
+
+    now: Now
+    window: timedelta
+    sweep_every: timedelta
+
+
+@dataclass(frozen=True)
+class RelayParts:
+    """What a relay works with."""
+
+    state: RelayState
+    backlog: Backlog
+    ringer: Ringer
+    sweeper: Sweeper
+    adopter: Adopter
+    metrics: Metrics
+
+
+class Relay:
+    """The relay stage. `trouble` says what it cannot do right now, None if nothing."""
+
+    def __init__(self, parts: RelayParts, timing: RelayTiming) -> None:
+        self._parts, self._timing = parts, timing
+        self._owner = unique_name()
+        self._renew_at = 0.0
+        self._log = get_logger("relay")
+        self.trouble: str | None = None
+
+    def run_once(self) -> int:
+        """Sweep, and put on the broker what is in the window now; how many rows were put there."""
+        done = self._parts.sweeper.run(self._timing.now())
+        return done["enqueued"] + done["rung_again"]
+
+    def run(self, shutdown: Shutdown) -> None:
+        """Work until asked to stop."""
+        while not shutdown.requested:
+            try:
+                if self._holds_lease():
+                    self._lead(shutdown)
+                else:
+                    self.trouble = None
+                    shutdown.wait(_RENEW_SECONDS)
+            except Unavailable as error:
+                if isinstance(error, BrokerUnavailable):
+                    self._parts.metrics.publish_failures.inc()
+                self.trouble = str(error)
+                self._log.warning("relay_interrupted", error=str(error))
+                shutdown.wait(_RETRY_SECONDS)
+        self._give_up_lease()
+
+    def _holds_lease(self) -> bool:
+        if boottime() < self._renew_at:
+            return True
+        asked = boottime()
+        held = self._parts.state.hold_lease(self._owner, int(LEASE_SECONDS * 1000))
+        self._renew_at = asked + _RENEW_SECONDS if held else 0.0
+        self._parts.metrics.is_leader.set(held)
+        return held
+
+    def _give_up_lease(self) -> None:
+        try:
+            self._parts.state.drop_lease(self._owner)
+        except Unavailable as error:
+            self._log.warning("lease_not_dropped", error=str(error))
+
+    def _lead(self, shutdown: Shutdown) -> None:
+        with self._parts.state.feed(_STREAM_WAIT_MS) as feed, StreamReader(feed) as reader:
+            shutdown.on_request(reader.wake)
+            self._log.info("relay_leads", scanned=self._scan())
+            self.trouble = None
+            next_sweep = boottime()
+            while not shutdown.requested and self._holds_lease():
+                if boottime() >= next_sweep:
+                    next_sweep = boottime() + self._timing.sweep_every.total_seconds()
+                    self._parts.sweeper.run(self._timing.now())
+                self._follow(reader)
+
+    def _scan(self) -> int:
+        """Ring what is in the window and was never rung; while one chunk is noted the next is published."""
+        count = 0
+        noted: Future[None] | None = None
+        ringer = self._parts.ringer
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="note") as pool:
+            for rows in self._parts.backlog.not_enqueued(self._timing.now() + self._timing.window, _SCAN_CHUNK):
+                ids = ringer.publish(rows)
+                if noted is not None:
+                    noted.result()
+                noted = pool.submit(ringer.note, ids)
+                count += len(ids)
+            if noted is not None:
+                noted.result()
+        return count
+
+    def _follow(self, reader: StreamReader) -> None:
+        """Gather what the stream brings, send it out, and only then store the place."""
+        gathering = Gathering(self._timing.window)
+        gathering.collect(reader, self._timing.now())
+        if gathering.place is None:
+            return
+        self._send_out(gathering)
+        self._parts.state.keep_place(gathering.place)
+
+    def _send_out(self, gathering: Gathering) -> None:
+        now = self._timing.now()
+        backlog = self._parts.backlog
+        if gathering.foreign_ids:
+            self._parts.adopter.adopt(backlog.incomplete(gathering.foreign_ids), now)
+        rows = gathering.rows
+        changed = gathering.moved_ids + gathering.foreign_ids
+        if changed:
+            rows = rows + [row for row in backlog.ringable(changed) if row["scheduledAt"] <= now + gathering.window]
+        self._parts.ringer.ring(rows)

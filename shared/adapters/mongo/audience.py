@@ -1,0 +1,55 @@
+"""Users, reminders and tokens: read only, in batches, as raw documents for `shared.domain.documents` to judge."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from shared.adapters.mongo.client import Database, Document, translated
+
+_USER = {"timezone": 1, "locale": 1, "isActive": 1, "preferences": 1}
+_TOKEN = {"userId": 1, "deviceId": 1, "token": 1, "project": 1, "isActive": 1, "createdAt": 1}
+
+
+class Audience:
+    """Who is to be reminded of what, and where they can be reached."""
+
+    def __init__(self, database: Database) -> None:
+        self._users = database["users"]
+        self._reminders = database["reminders"]
+        self._tokens = database["notification_tokens"]
+
+    def batches(self, size: int) -> Iterator[list[Document]]:
+        """All users, `size` at a time, in the order of their ids; memory holds one batch."""
+        batch: list[Document] = []
+        with translated(), self._users.find({}, _USER, batch_size=size).sort("_id", 1) as cursor:
+            for user in cursor:
+                batch.append(user)
+                if len(batch) == size:
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def users(self, ids: Sequence[Any]) -> list[Document]:
+        """The users with these ids."""
+        with translated():
+            return list(self._users.find({"_id": {"$in": list(ids)}}, _USER))
+
+    def reminders(self, ids: Sequence[Any]) -> list[Document]:
+        """The reminders with these ids."""
+        with translated():
+            return list(self._reminders.find({"_id": {"$in": list(ids)}}))
+
+    def reminders_of(self, user_ids: Sequence[Any]) -> list[Document]:
+        """All reminders of these users, cancelled ones too: their pending rows must go."""
+        with translated():
+            return list(self._reminders.find({"userId": {"$in": list(user_ids)}}))
+
+    def active_tokens_of(self, user_ids: Sequence[Any]) -> list[Document]:
+        """The active tokens of these users."""
+        with translated():
+            return list(self._tokens.find({"userId": {"$in": list(user_ids)}, "isActive": True}, _TOKEN))
+
+    def active_tokens_on(self, device_ids: Sequence[Any]) -> list[Document]:
+        """The active tokens of these devices, whoever owns them."""
+        with translated():
+            return list(self._tokens.find({"deviceId": {"$in": list(device_ids)}, "isActive": True}, _TOKEN))

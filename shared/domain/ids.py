@@ -1,0 +1,13 @@
+"""Ids of any BSON type as dictionary keys."""
+
+from collections.abc import Hashable
+from typing import Any
+
+
+def id_key(value: Any) -> Hashable:
+    """A hashable stand-in for an id: itself, or nested tuples for a document or an array."""
+    if isinstance(value, dict):
+        return tuple((name, id_key(item)) for name, item in value.items())
+    if isinstance(value, list):
+        return tuple(id_key(item) for item in value)
+    return value  # type: ignore[no-any-return]
