@@ -16,15 +16,17 @@ fi
 wanted=$(sha256sum requirements-dev.lock | cut -d' ' -f1)
 [ "$(cat .venv/.lock 2>/dev/null)" = "$wanted" ] && [ -x .venv/bin/python ] && exit 0
 
-if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-    [ "$(id -u)" = 0 ] || { say "this Python lacks venv: install python3-venv"; exit 2; }
-    say "this Python lacks venv: installing python3-venv from Debian"
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
-fi
 say "filling .venv from requirements-dev.lock"
-"$python" -m venv --clear .venv
-# pip only fetches uv, in the version and with the hash of the lock file; uv does the rest, several times faster.
-awk '/^uv==/{p=1} p{print} p&&!/\\$/{exit}' requirements-dev.lock > .venv/uv.txt
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.txt
+if ! .venv/bin/uv --version >/dev/null 2>&1 || ! .venv/bin/python -c '' 2>/dev/null; then
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        [ "$(id -u)" = 0 ] || { say "this Python lacks venv: install python3-venv"; exit 2; }
+        say "this Python lacks venv: installing python3-venv from Debian"
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null
+    fi
+    "$python" -m venv --clear .venv
+    # pip only fetches uv, in the version and with the hash of the lock file; uv does the rest, several times faster.
+    awk '/^uv==/{p=1} p{print} p&&!/\\$/{exit}' requirements-dev.lock > .venv/uv.txt
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.txt
+fi
 .venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python requirements-dev.lock
 echo "$wanted" > .venv/.lock

@@ -43,15 +43,11 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="sandbox", description="A stand-in for Expo's push service.", allow_abbrev=False
-    )
+    parser = OneLineParser(prog="sandbox", description="A stand-in for Expo's push service.", allow_abbrev=False)
     parser.add_argument("--port", type=_port, required=True, help="0 picks a free one")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--rate", type=_count, default=600, help="recipients in any one second, 0: no limit")
-    parser.add_argument(
-        "--connections", type=_count, default=6, help="requests at the same time, 0: no limit"
-    )
+    parser.add_argument("--connections", type=_count, default=6, help="requests at the same time, 0: no limit")
     parser.add_argument("--access-token", help="demand this bearer token")
     parser.add_argument("--receipt-delay", type=_seconds, default=0.0, help="seconds from ticket to receipt")
     parser.add_argument("--ledger-file", type=Path, help="append the ledger to this file as it grows")

@@ -53,9 +53,7 @@ class Acceptance:
             text = f"The payload has {message.size} bytes; at most {MAX_PAYLOAD_BYTES} are possible"
             return error_result("MessageTooBig", text)
         if self._devices[token].state is State.UNREGISTERED:
-            return error_result(
-                _NOT_REGISTERED, f'"{token}" is not a registered push notification recipient', token
-            )
+            return error_result(_NOT_REGISTERED, f'"{token}" is not a registered push notification recipient', token)
         return _ordered_error(struck.get(Fault.TICKET_ERROR), token)
 
     def _record(self, message: Message, token: str, ticket: dict[str, Any], arrival: Arrival | None) -> None:

@@ -86,9 +86,7 @@ def forbidden() -> Answer:
 
 def too_many_experience_ids(tokens_by_project: Mapping[str, list[str]]) -> Answer:
     """400 for recipients of several projects in one request."""
-    message = (
-        "All messages of one request must belong to the same project; see details for who belongs where."
-    )
+    message = "All messages of one request must belong to the same project; see details for who belongs where."
     return error(400, "PUSH_TOO_MANY_EXPERIENCE_IDS", message, tokens_by_project)
 
 

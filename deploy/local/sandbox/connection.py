@@ -31,7 +31,7 @@ class CuttableProtocol(H11Protocol):
         self.app = with_cut
 
 
-class ClientGone(Exception):  # noqa: N818 - nothing went wrong here
+class ClientGone(Exception):
     """The client left before its request was read."""
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from deploy.local.sandbox.moments import Moment, iso
 
-_TOKEN = re.compile(
-    r"Expo(?:nent)?PushToken\[[^\[\]\s]+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12}", re.ASCII
-)
+_TOKEN = re.compile(r"Expo(?:nent)?PushToken\[[^\[\]\s]+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12}", re.ASCII)
 _DEFAULT_PROJECT = "@sandbox/default"
 
 

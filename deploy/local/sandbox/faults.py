@@ -133,9 +133,7 @@ def _error(default_message: str) -> dict[str, _Field]:
     return {
         "error": _Field(_is_text, "an error name such as MessageRateExceeded", required=True),
         "message": _Field(_is_text, "a text", default_message),
-        "details": _Field(
-            lambda v: isinstance(v, bool), "true, or false to leave the details out", default=True
-        ),
+        "details": _Field(lambda v: isinstance(v, bool), "true, or false to leave the details out", default=True),
     }
 
 
@@ -152,9 +150,7 @@ _PARAMETERS: Mapping[Fault, Mapping[str, _Field]] = {
         "accepted": _Field(lambda v: isinstance(v, bool), "true or false", default=True),
     },
     Fault.TRICKLE: {"ms": _Field(lambda v: _is_number(v) and v >= 0, "milliseconds between two bytes", 100)},
-    Fault.WRONG_TICKET_COUNT: {
-        "by": _Field(lambda v: _is_integer(v) and v != 0, "a whole number, not 0", -1)
-    },
+    Fault.WRONG_TICKET_COUNT: {"by": _Field(lambda v: _is_integer(v) and v != 0, "a whole number, not 0", -1)},
     Fault.TICKET_ERROR: _error("The push service refused this recipient"),
     Fault.RECEIPT_ERROR: _error("The notification could not be delivered"),
     Fault.RECEIPT_DELAYED: {"seconds": _seconds(None)},

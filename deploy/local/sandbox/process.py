@@ -139,9 +139,7 @@ class SandboxProcess:
         while not predicate(entries):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError(
-                    f"{path} has {len(entries)} entries after {timeout:g} s, and not as awaited"
-                )
+                raise TimeoutError(f"{path} has {len(entries)} entries after {timeout:g} s, and not as awaited")
             wait = min(left, _LONGEST_POLL_SECONDS)
             entries += _lines(self._call("GET", f"{path}?after={len(entries)}&wait={wait:.3f}"))
         return entries
