@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from shared.adapters.mongo.audience import Audience
@@ -35,14 +35,22 @@ class Judgement:
     ring_again: list[tuple[Any, datetime]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class JudgeRules:
+    """MAX_ATTEMPTS, and the pause before a re-send."""
+
+    max_attempts: int
+    resend_pause: timedelta
+
+
 class Judge:
     """Takes the decision of `shared.domain.decision` for every row, and carries out all but the sending."""
 
     def __init__(
-        self, store: MessageStore, audience: Audience, policies: Policies, max_attempts: int, metrics: Metrics
+        self, store: MessageStore, audience: Audience, policies: Policies, rules: JudgeRules, metrics: Metrics
     ) -> None:
         self._store, self._audience = store, audience
-        self._policies, self._max_attempts, self._metrics = policies, max_attempts, metrics
+        self._policies, self._rules, self._metrics = policies, rules, metrics
         self._log = get_logger("judge")
 
     def judge(self, claim: Claim) -> Judgement:
@@ -52,7 +60,7 @@ class Judge:
         held: list[Any] = []
         for row, known in zip(claim.rows, read_circumstances(self._audience, claim.rows), strict=True):
             policy = self._policies.get(str(row.get("category")))
-            rules = policy and Rules(policy, self._max_attempts)
+            rules = policy and Rules(policy, self._rules.max_attempts, self._rules.resend_pause)
             verdict = decide(row, known, rules, claim.taken_at) if rules else Reject(Reason.INVALID_PAYLOAD)
             if isinstance(verdict, Send):
                 if self._follows(row, verdict, claim.owner):

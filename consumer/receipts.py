@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from consumer.domain.backoff import UNKNOWN_PAUSE_MS, receipt_ms
+from consumer.domain.backoff import receipt_ms
 from consumer.domain.breaker import Breaker
 from consumer.domain.outcomes import Accepted, CredentialsRefused, Refused
 from consumer.expo.client import ExpoClient, Receipt
@@ -133,10 +133,10 @@ class ReceiptStage:
         for row in rows:
             if row.get("disownedTicketId") is not None or now >= self._grace_end(row):
                 continue
-            move = moves.disown({row["_id"]: row["ticketId"]}, UNKNOWN_PAUSE_MS)
+            move = moves.disown({row["_id"]: row["ticketId"]}, _RETRY // _MILLISECOND)
             if self._parts.store.apply_unless_taken(move):
                 gone.add(row["_id"])
-                rings.ring_at([row["_id"]], now + UNKNOWN_PAUSE_MS * _MILLISECOND)
+                rings.ring_at([row["_id"]], now + _RETRY)
         return gone
 
     def _grace_end(self, row: Document) -> datetime:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from consumer.domain.backoff import UNKNOWN_PAUSE_MS, retry_ms
+from consumer.domain.backoff import retry_ms
 from consumer.domain.breaker import Breaker
 from consumer.domain.outcomes import (
     Accepted,
@@ -36,7 +36,8 @@ from shared.runtime.clock import boottime
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
-_CREDENTIALS_PAUSE_MS = 30_000
+_CREDENTIALS_PAUSE = timedelta(seconds=30)
+_MILLISECOND = timedelta(milliseconds=1)
 _SLOW_DOWN_SECONDS = 1.0
 
 
@@ -68,10 +69,11 @@ class Aftermath:
 
 @dataclass(frozen=True)
 class RecordRules:
-    """MAX_ATTEMPTS and RECEIPT_DELAY_SECONDS."""
+    """MAX_ATTEMPTS, RECEIPT_DELAY_SECONDS, and the pause before a re-send."""
 
     max_attempts: int
     receipt_delay: timedelta
+    resend_pause: timedelta
 
 
 class Recorder:
@@ -105,8 +107,8 @@ class Recorder:
                 self._unknown(batch, batch.ids, why, aftermath)
             case CredentialsRefused(why):
                 self._log.error("credentials_refused", why=why, rows=len(batch.items))
-                self._store.apply(moves.record_unmade(batch.attempt, batch.ids, _CREDENTIALS_PAUSE_MS))
-                aftermath.ring_again(batch.ids, timedelta(milliseconds=_CREDENTIALS_PAUSE_MS))
+                self._store.apply(moves.record_unmade(batch.attempt, batch.ids, _CREDENTIALS_PAUSE // _MILLISECOND))
+                aftermath.ring_again(batch.ids, _CREDENTIALS_PAUSE)
             case _:
                 return self._regroup(batch, outcome, aftermath)
         return []
@@ -140,7 +142,7 @@ class Recorder:
         self._refused(batch, refused, aftermath)
 
     def _sent(self, batch: Batch, tickets: Mapping[Any, str], aftermath: Aftermath) -> None:
-        receipt_delay_ms = self._rules.receipt_delay // timedelta(milliseconds=1)
+        receipt_delay_ms = self._rules.receipt_delay // _MILLISECOND
         recorded = self._store.apply(moves.record_sent(batch.attempt, tickets, receipt_delay_ms))
         if recorded != len(tickets):
             self._log.error("answers_without_row", missing=len(tickets) - recorded)
@@ -174,8 +176,8 @@ class Recorder:
     def _unknown(self, batch: Batch, ids: Sequence[Any], why: str, aftermath: Aftermath) -> None:
         self._log.warning("outcome_unknown", why=why, attempt_id=batch.attempt, message_ids=[str(one) for one in ids])
         self._metrics.unknown_outcomes.inc(len(ids))
-        self._store.apply(moves.record_unknown(batch.attempt, ids, UNKNOWN_PAUSE_MS))
-        aftermath.ring_again(ids, timedelta(milliseconds=UNKNOWN_PAUSE_MS))
+        self._store.apply(moves.record_unknown(batch.attempt, ids, self._rules.resend_pause // _MILLISECOND))
+        aftermath.ring_again(ids, self._rules.resend_pause)
 
     def _regroup(self, batch: Batch, outcome: RequestOutcome, aftermath: Aftermath) -> list[list[Outgoing]]:
         """The request was refused whole for what some of its messages are: send the others without them."""

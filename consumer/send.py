@@ -5,7 +5,7 @@ everything again and judge, mark, look at the clock, post, record, put on the br
 the frame acknowledged, by the caller. Doing all of it twice sends nothing twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -136,5 +136,6 @@ def _due(row: Document) -> datetime:
 
 
 def _held_until(row: Document) -> datetime | None:
-    expires_at = (row.get("claim") or {}).get("expiresAt")
+    claim = row.get("claim")
+    expires_at = claim.get("expiresAt") if isinstance(claim, Mapping) else None
     return expires_at if isinstance(expires_at, datetime) else None

@@ -1,7 +1,7 @@
 """Ends rows for good and lets their tokens feel it, in one transaction. Shared by send and receipts."""
 
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -69,22 +69,23 @@ class Settler:
 
 
 def _token_moves(moved: Sequence[Document], ceiling: int, *, retire: bool) -> Iterable[Move]:
-    failures: Counter[Hashable] = Counter()
-    ids: dict[Hashable, Any] = {}
-    well: dict[Hashable, Any] = {}
+    """One kind of move per token, since the server may make them in any order: dead, well, or once more failing."""
+    rows_of: dict[Hashable, list[Document]] = defaultdict(list)
     for row in moved:
-        token_id, reason = row["notificationTokenId"], row["reason"]
-        if reason == Reason.DEVICE_NOT_REGISTERED and retire:
-            yield token_moves.retire_dead(token_id, _asked_at(row))
-        elif row["status"] == Status.FAILED and reason in DEVICE_FAILURES:
-            failures[id_key(token_id)] += 1
-            ids[id_key(token_id)] = token_id
-        elif reason == Reason.CONFIRMED:
-            well[id_key(token_id)] = token_id
-    for key, count in failures.items():
-        yield token_moves.count_failures(ids[key], count, ceiling)
+        rows_of[id_key(row["notificationTokenId"])].append(row)
+    well: list[Any] = []
+    for rows in rows_of.values():
+        token_id = rows[0]["notificationTokenId"]
+        dead = [row for row in rows if row["reason"] == Reason.DEVICE_NOT_REGISTERED]
+        failures = sum(row["status"] == Status.FAILED and row["reason"] in DEVICE_FAILURES for row in rows)
+        if dead and retire:
+            yield token_moves.retire_dead(token_id, max(_asked_at(row) for row in dead))
+        elif any(row["reason"] == Reason.CONFIRMED for row in rows):
+            well.append(token_id)
+        elif failures:
+            yield token_moves.count_failures(token_id, failures, ceiling)
     if well:
-        yield token_moves.reset_failures(list(well.values()))
+        yield token_moves.reset_failures(well)
 
 
 def _asked_at(row: Mapping[str, Any]) -> datetime:

@@ -28,7 +28,7 @@ def register(store: TokenStore, registration: Registration) -> Any:
     """
     if not is_expo_token(registration.token):
         raise BadRegistration("token: not an Expo push token")
-    if registration.user_id is None or registration.device_id in {None, ""}:
+    if registration.user_id is None or registration.device_id in (None, ""):
         raise BadRegistration("user and device must be given")
     if registration.platform not in _PLATFORMS:
         raise BadRegistration(f"platform: must be one of {', '.join(sorted(_PLATFORMS))}")

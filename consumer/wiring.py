@@ -9,7 +9,7 @@ from consumer.domain.brake import RetireBrake
 from consumer.domain.breaker import Breaker
 from consumer.expo.client import ExpoClient
 from consumer.intake import Intake, IntakeParts
-from consumer.judge import Judge
+from consumer.judge import Judge, JudgeRules
 from consumer.permits import Permits
 from consumer.receipts import ReceiptParts, ReceiptRules, ReceiptStage
 from consumer.recording import Recorder, RecordRules
@@ -76,14 +76,15 @@ class _Common:
 def build_send(process: Process, shutdown: Shutdown, categories: Sequence[str]) -> Service:
     """The send stage for some categories."""
     settings, common = process.settings, _Common(process, shutdown)
-    judge = Judge(common.store, Audience(process.database), settings.policies, settings.max_attempts, process.metrics)
+    judge_rules = JudgeRules(settings.max_attempts, settings.resend_pause)
+    judge = Judge(common.store, Audience(process.database), settings.policies, judge_rules, process.metrics)
     receipt_delay = timedelta(seconds=settings.receipt_delay_seconds)
     recorder = Recorder(
         common.store,
         common.settler,
         common.limiter,
         common.breaker,
-        RecordRules(settings.max_attempts, receipt_delay),
+        RecordRules(settings.max_attempts, receipt_delay, settings.resend_pause),
         process.metrics,
     )
     rules = DispatchRules(settings.claim_seconds, settings.request_timeout, settings.policies)

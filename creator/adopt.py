@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from creator.domain.foreign import Adoption, adoption, complaint, refusal
+from creator.domain.foreign import Adoption, adoption, complaint, refusal, superseded
 from creator.domain.rows import Document
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.backlog import Backlog
@@ -32,13 +32,15 @@ class Adopter:
             else:
                 self._log.warning("foreign_row_refused", message_id=str(row["_id"]), detail=wrong)
                 change = refusal(row, now)
-            changed += self._apply(row["_id"], change)
+            changed += self._apply(row["_id"], change, now)
         return changed
 
-    def _apply(self, row_id: Any, change: Adoption) -> int:
+    def _apply(self, row_id: Any, change: Adoption, now: datetime) -> int:
         # The copies first: until the row itself is whole, a sweep finds it again and does all of this once more.
         copies = sum(self._backlog.insert_copy(copy) for copy in change.copies)
-        adopted = self._backlog.apply(moves.adopt(row_id, change.fields, change.absent))
+        adopted = self._backlog.apply_unless_taken(moves.adopt(row_id, change.fields, change.absent))
+        if adopted is None:
+            adopted = self._backlog.apply(moves.adopt(row_id, superseded(change.fields, now), change.absent))
         if adopted:
             self._log.info("foreign_row_adopted", message_id=str(row_id), copies=copies)
         return adopted + copies

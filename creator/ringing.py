@@ -43,7 +43,7 @@ class Ringer:
             BrokerUnavailable: some may have been rung; ring all of them again.
 
         """
-        known = [row for row in rows if row["category"] in self._rules.categories]
+        known = [row for row in rows if str(row.get("category")) in self._rules.categories]
         due = [(to_wire(row["_id"]), row["category"], _due(row)) for row in known]
         self._bell.ring(list(group_by_due_second(Kind.SEND, due, self._rules.batch_size)), self._rules.now())
         for category, count in Counter(row["category"] for row in known).items():

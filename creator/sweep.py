@@ -7,7 +7,7 @@ Two sweeps at once do the same work twice and change nothing twice.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,6 +36,7 @@ class SweepRules:
 
     policies: Policies
     max_attempts: int
+    resend_pause: timedelta
     interval: timedelta
     window: timedelta
     receipt_give_up: timedelta
@@ -96,20 +97,26 @@ class Sweeper:
         keep: list[Document] = []
         endings: dict[Decision, list[Any]] = defaultdict(list)
         for row, known in zip(free, read_circumstances(self._audience, free), strict=True):
-            policy = self._rules.policies.get(row["category"])
+            policy = self._rules.policies.get(str(row.get("category")))
             if policy is None:
                 endings[_UNKNOWN_CATEGORY].append(row["_id"])
                 continue
-            verdict = decide(row, known, Rules(policy, self._rules.max_attempts), now)
+            verdict = decide(row, known, Rules(policy, self._rules.max_attempts, self._rules.resend_pause), now)
             if isinstance(verdict, Miss | Reject | GiveUp):
                 endings[verdict].append(row["_id"])
             elif isinstance(verdict, Postpone):
-                done["moved"] += self._backlog.apply(moves.move_in_place(row["_id"], verdict.placement, None))
+                done["moved"] += self._move(row["_id"], verdict)
             else:
                 keep.append(row)
         for verdict, ids in endings.items():
             done["ended"] += self._end(verdict, ids)
         return keep
+
+    def _move(self, row_id: Any, verdict: Postpone) -> int:
+        moved = self._backlog.apply_unless_taken(moves.move_in_place(row_id, verdict.placement, None))
+        if moved is None:
+            self._backlog.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
+        return moved or 0
 
     def _end(self, verdict: Decision, ids: Sequence[Any]) -> int:
         ended = self._backlog.apply(_ending(verdict, ids))
@@ -138,6 +145,6 @@ def _ending(verdict: Decision, ids: Sequence[Any]) -> Move:
 
 
 def _is_held(row: Document, now: datetime) -> bool:
-    claim = row.get("claim") or {}
-    expires_at = claim.get("expiresAt")
+    claim = row.get("claim")
+    expires_at = claim.get("expiresAt") if isinstance(claim, Mapping) else None
     return isinstance(expires_at, datetime) and expires_at > now

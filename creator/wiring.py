@@ -27,6 +27,7 @@ def build_sweeper(process: Process) -> Sweeper:
     rules = SweepRules(
         policies=settings.policies,
         max_attempts=settings.max_attempts,
+        resend_pause=settings.resend_pause,
         interval=timedelta(seconds=settings.backstop_seconds),
         window=settings.broker_window,
         receipt_give_up=timedelta(seconds=settings.receipt_give_up_seconds),

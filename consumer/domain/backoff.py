@@ -2,8 +2,6 @@
 
 FIRST_MS = 4_000
 LONGEST_MS = 300_000
-# A re-send after an unknown outcome: long enough for a late answer or a short outage to be over.
-UNKNOWN_PAUSE_MS = 30_000
 _RECEIPT_LONGEST_MS = 7_200_000
 
 

@@ -34,7 +34,7 @@ class Adoption:
 
 def is_whole(row: Mapping[str, Any]) -> bool:
     """Whether the row has the bookkeeping and the device that every part relies on."""
-    return "isDeleted" in row and row.get("deviceId") is not None
+    return "isDeleted" in row and all(row.get(name) is not None for name in ("status", "localDate", "deviceId"))
 
 
 def complaint(row: Document, policies: Policies) -> str | None:
@@ -46,7 +46,7 @@ def complaint(row: Document, policies: Policies) -> str | None:
             return f"{name}: missing or of the wrong type"
     if row["category"] not in policies:
         return f"category: {row['category'][:40]!r} is not one of the settings' CATEGORIES"
-    if row.get("status") not in {None, Status.PENDING.value}:
+    if row.get("status") not in (None, Status.PENDING.value):
         return "status: not pending"
     return None
 
@@ -58,7 +58,7 @@ def adoption(row: Document, user: User | None, tokens: Sequence[Token], now: dat
     would ever ring a row without a device.
     """
     absent = [name for name in _NEVER_NULL if name in row and row[name] is None]
-    wanted = [token for token in tokens if row.get("deviceId") in {None, token.device_id}]
+    wanted = [token for token in tokens if row.get("deviceId") in (None, token.device_id)]
     own = {**_times(row, user, now), **_missing_state(row, now)}
     if user is None or not wanted:
         reason = Reason.USER_INACTIVE if user is None else Reason.NO_ACTIVE_TOKEN
@@ -76,6 +76,11 @@ def refusal(row: Document, now: datetime) -> Adoption:
     known = {name: row[name] for name in ("category", "label") if isinstance(row.get(name), str)}
     names = {"category": "unknown", "label": "unknown", **known}
     return Adoption({**_missing_state(row, now), "localDate": local_date, **names, **ended})
+
+
+def superseded(fields: Mapping[str, Any], now: datetime) -> Document:
+    """The fields of a row whose twin is pending already: the same user, device, label and instant."""
+    return {**fields, "status": Status.IS_MISSED.value, "reason": Reason.SUPERSEDED.value, "resolvedAt": now}
 
 
 def _address(token: Token) -> Document:

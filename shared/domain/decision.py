@@ -6,7 +6,7 @@ exist, does the user still want it, is it the right minute where the user is now
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from shared.domain.content import Content, render
@@ -77,10 +77,11 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Rules:
-    """The category's policy and the ceiling on definite refusals."""
+    """The category's policy, the ceiling on definite refusals, and how soon after an attempt a re-send may follow."""
 
     policy: CategoryPolicy
     max_attempts: int
+    resend_pause: timedelta
 
 
 def decide(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decision:
@@ -93,9 +94,19 @@ def decide(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decis
         return verdict
     # Perhaps it is on the phone already. It can no longer be called missed, moved or sent elsewhere.
     same_target = isinstance(verdict, Send) and verdict.token.id == row.get("notificationTokenId")
-    if isinstance(verdict, Hold) or (same_target and unresolved <= rules.policy.max_unresolved):
+    if same_target and unresolved <= rules.policy.max_unresolved:
+        return _after_pause(row, verdict, rules, now)
+    if isinstance(verdict, Hold):
         return verdict
     return GiveUp()
+
+
+def _after_pause(row: Row, verdict: Decision, rules: Rules, now: datetime) -> Decision:
+    """An attempt that was abandoned (its worker was killed) is given time to be answered late."""
+    started = row.get("attemptStartedAt")
+    if row.get("attemptId") and isinstance(started, datetime) and started + rules.resend_pause > now:
+        return Hold(started + rules.resend_pause)
+    return verdict
 
 
 def is_well_formed(row: Row) -> bool:

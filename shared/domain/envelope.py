@@ -97,7 +97,10 @@ def parse_instant(text: object) -> datetime:
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError(f"instant without offset: {text[:40]!r}; write it like 2026-03-29T07:00:00Z")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("instant: out of range") from error
 
 
 def group_by_due_second(kind: Kind, rows: Iterable[tuple[Any, str, datetime]], batch_size: int) -> Iterator[Frame]:

@@ -17,6 +17,18 @@ Document = dict[str, Any]
 
 LIVE: Document = {"status": Status.PENDING.value, "isDeleted": False}
 
+# What another program may leave out, and no part can do without: a row that lacks any of it is completed first.
+INCOMPLETE: Document = {
+    "$or": [
+        {"isDeleted": {"$exists": False}},
+        {
+            "isDeleted": False,
+            "status": {"$in": [None, Status.PENDING.value]},
+            "$or": [{"status": None}, {"localDate": None}, {"deviceId": None}],
+        },
+    ],
+}
+
 # BSON orders missing < null < date, so a claim that is absent, null, {} or expired is not held.
 _HELD: Document = {"$gt": ["$claim.expiresAt", "$$NOW"]}
 _UNRESOLVED: Document = {"$ifNull": ["$unresolvedAttempts", 0]}
@@ -247,13 +259,12 @@ def soft_delete(ids: Sequence[Any], reason: DeletedReason, plan_started: datetim
 
 
 def adopt(row_id: Any, fields: Mapping[str, Any], absent: Sequence[str]) -> Move:
-    """Complete a row that another program inserted, lacking `isDeleted` or a device; `absent` must not stay in it."""
+    """Complete a row that another program inserted without its bookkeeping; `absent` must not stay in it."""
     change = {name: {"$literal": value} for name, value in fields.items()}
     stages: list[Document] = [{"$set": change}]
     if absent:
         stages.append({"$unset": list(absent)})
-    incomplete = [{"isDeleted": {"$exists": False}}, {"deviceId": None, **LIVE}]
-    return Move({"_id": row_id, "$or": incomplete}, stages)
+    return Move({"_id": row_id, **INCOMPLETE}, stages)
 
 
 # --- on and off the broker ----------------------------------------------------------------------------------

@@ -167,6 +167,11 @@ class Settings(BaseSettings):
         return CategoryPolicy(timedelta(seconds=grace), **setting.model_dump(exclude={"grace_seconds"}))
 
     @property
+    def resend_pause(self) -> timedelta:
+        """How long after an attempt of unknown outcome its row may be sent again at the earliest: 30 s, or a lease."""
+        return timedelta(seconds=min(30.0, self.claim_seconds))
+
+    @property
     def broker_window(self) -> timedelta:
         """How far ahead rows are put on the broker."""
         return timedelta(seconds=self.broker_window_seconds)

@@ -7,9 +7,10 @@ from typing import Any
 from pymongo.errors import DuplicateKeyError
 
 from shared.adapters.mongo.client import Database, Document, apply, translated
-from shared.domain.moves import LIVE, Move
+from shared.domain.moves import INCOMPLETE, LIVE, Move
 
 _RINGABLE = {"category": 1, "scheduledAt": 1, "nextAttemptAt": 1}
+_OPEN = {"$in": [None, "pending"]}
 
 
 class Backlog:
@@ -45,14 +46,14 @@ class Backlog:
         return self._chunks(where, fields, [("nextAttemptAt", 1)], chunk)
 
     def foreign(self, chunk: int) -> Iterator[list[Document]]:
-        """Rows another program has inserted without the bookkeeping."""
-        return self._chunks({"isDeleted": {"$exists": False}}, None, None, chunk, hint="outcomes")
+        """Rows another program has inserted without the bookkeeping, which no other read here would find."""
+        for lacking in ({"isDeleted": {"$exists": False}}, {"isDeleted": False, "localDate": None, "status": _OPEN}):
+            yield from self._chunks(lacking, None, None, chunk, hint="outcomes")
 
     def incomplete(self, ids: Sequence[Any]) -> list[Document]:
-        """The rows among `ids` that still lack `isDeleted` or a device; whole documents."""
-        lacking = [{"isDeleted": {"$exists": False}}, {"deviceId": None, **LIVE}]
+        """The rows among `ids` that still lack some of their bookkeeping; whole documents."""
         with translated():
-            return list(self._messages.find({"_id": {"$in": list(ids)}, "$or": lacking}))
+            return list(self._messages.find({"_id": {"$in": list(ids)}, **INCOMPLETE}))
 
     def ringable(self, ids: Sequence[Any]) -> list[Document]:
         """Category and times of the live rows among `ids`."""
@@ -62,6 +63,13 @@ class Backlog:
     def apply(self, move: Move) -> int:
         """Make a guarded move; how many rows moved."""
         return apply(self._messages, move)
+
+    def apply_unless_taken(self, move: Move) -> int | None:
+        """Make a move of one row that changes a unique key; None if another pending row holds that key."""
+        try:
+            return apply(self._messages, move)
+        except DuplicateKeyError:
+            return None
 
     def insert_copy(self, row: Document) -> bool:
         """Insert a further device's row of another program's message; False if it is there already."""

@@ -27,7 +27,7 @@ _RELEVANT: list[Document] = [
             "operationType": 1,
             "documentKey": 1,
             "fullDocument": dict.fromkeys(
-                ("category", "scheduledAt", "status", "isDeleted", "enqueuedAt", "deviceId"), 1
+                ("category", "scheduledAt", "status", "isDeleted", "enqueuedAt", "deviceId", "localDate"), 1
             ),
             "moved": "$updateDescription.updatedFields.scheduledAt",
         }

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pymongo
-from bson.codec_options import CodecOptions
+from bson.codec_options import CodecOptions, DatetimeConversion
 from pymongo import MongoClient, WriteConcern
 from pymongo.database import Database as MongoDatabase
 from pymongo.errors import (
@@ -57,13 +57,17 @@ def connect(url: str, name: str, part: str) -> Database:
             url,
             appname=f"punktlig-{part}",
             tz_aware=True,
+            datetime_conversion=DatetimeConversion.DATETIME_AUTO,
             connectTimeoutMS=5_000,
             serverSelectionTimeoutMS=10_000,
             socketTimeoutMS=30_000,
         )
     except (InvalidURI, ConfigurationError, ValueError) as error:
         raise BadDatabaseAddress(f"PUNKTLIG_MONGO_URL: {error}") from None
-    options: CodecOptions[Document] = CodecOptions(tz_aware=True, tzinfo=UTC)
+    # A date outside Python's calendar must not stop the reading of its neighbours: it comes as DatetimeMS, and is refused.
+    options: CodecOptions[Document] = CodecOptions(
+        tz_aware=True, tzinfo=UTC, datetime_conversion=DatetimeConversion.DATETIME_AUTO
+    )
     return client.get_database(name, codec_options=options, write_concern=WriteConcern("majority", j=True))
 
 

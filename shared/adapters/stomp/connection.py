@@ -49,6 +49,8 @@ class OutgoingMessage:
     def stomp_headers(self) -> dict[str, str]:
         """The headers of its SEND frame."""
         headers = {"persistent": "true", "content-type": "application/json", **self.headers}
+        if isinstance(self.body, bytes):
+            headers["content-length"] = str(len(self.body))  # bytes may hold the frame's own end mark
         if self.delay_ms:
             headers["AMQ_SCHEDULED_DELAY"] = str(self.delay_ms)
         return headers

@@ -1,0 +1,83 @@
+"""Send: what one consumer process passes on to Expo, against Expo's SDK alone and nothing around it."""
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import requests
+from bson import ObjectId
+from exponent_server_sdk import PushClient, PushMessage
+
+from deploy.local.sandbox.process import SandboxProcess
+from tests.bench.figures import Duel, Figure, Wanted
+from tests.bench.ground import UNLIMITED, Ground, arrival_rate, ground
+from tests.bench.population import people, push_token, reminders
+from tests.bench.processes import Service, run
+
+_MESSAGES = 10_000
+_BARE_MESSAGES = 30_000
+_BATCH = 100
+_THREADS = 6
+_ROUNDS = 3
+_WAIT_SECONDS = 120.0
+
+
+def bench() -> list[Figure]:
+    """Frames pile up on the queues first; then one consumer starts, and its arrivals are timed by the sandbox."""
+    duel = Duel()
+    with ground(*UNLIMITED) as here:
+        _bare(here.expo)  # the sandbox is slower while it is new
+        for _ in range(_ROUNDS):
+            duel.bare.append(_bare(here.expo))
+            duel.ours.append(_ours(here))
+    return [duel.figure("send, one consumer", "notifications/s", Wanted(0.2, 0.3))]
+
+
+def _ours(here: Ground) -> float:
+    here.expo.reset()
+    with here.database() as (database, settings):
+        # Due already, and within the grace: what the plan inserts can go out at once.
+        reminders(database, people(database, _MESSAGES, ["Etc/UTC"]), [datetime.now(UTC).strftime("%H:%M")])
+        pile_up(settings, _MESSAGES)
+        with Service(settings, "consumer", "send"):
+            ledger = here.expo.wait_for(lambda entries: len(entries) >= _MESSAGES, _WAIT_SECONDS)
+        assert len(ledger) == _MESSAGES, len(ledger)
+        return arrival_rate(ledger)
+
+
+def pile_up(settings: Mapping[str, str], count: int) -> None:
+    """Plan what is due now and put it on the broker."""
+    answer = run(settings, "creator", "plan", "--horizon", "0.01", "--json").answer
+    planned = json.loads(answer.splitlines()[-1])["summary"]["planned"]
+    assert planned == count, answer[-500:]
+    answer = run(settings, "creator", "relay", "--once").answer
+    assert f"{count} put on the broker" in answer, answer[-500:]
+
+
+def _bare(sandbox: SandboxProcess) -> float:
+    sandbox.reset()
+    owners = [ObjectId() for _ in range(_BARE_MESSAGES)]
+    batches = [owners[start : start + _BATCH] for start in range(0, _BARE_MESSAGES, _BATCH)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for _ in pool.map(lambda thread: _post(sandbox.url, batches[thread::_THREADS]), range(_THREADS)):
+            pass
+    return arrival_rate(sandbox.ledger())
+
+
+def _post(url: str, batches: list[list[ObjectId]]) -> None:
+    with requests.Session() as session:
+        session.headers.update({"accept": "application/json", "content-type": "application/json"})
+        client = PushClient(host=url, session=session, timeout=30)
+        for batch in batches:
+            client.publish_multiple([_message(owner) for owner in batch])
+
+
+def _message(owner: ObjectId) -> PushMessage:
+    return PushMessage(
+        to=push_token(owner),
+        title="Time for a break",
+        body="Your reminder of today",
+        data={"screen": "today", "messageId": str(owner)},
+        sound="default",
+    )
