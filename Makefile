@@ -25,7 +25,7 @@ check: setup ## Format, lint, types, import rules, unit tests
 	@$(PYTEST) tests/unit
 
 bench: setup ## Measure, each figure beside a bare baseline of the same run
-	@$(PY) tests/bench/run.py
+	@$(PY) -m tests.bench
 
 up: setup ## Start the local stack; prints exports: eval "$$(make -s up)"
 	@$(PY) -m deploy.local up

@@ -11,10 +11,10 @@ from shared.adapters.mongo.circumstances import read_circumstances
 from shared.adapters.mongo.client import Document
 from shared.adapters.mongo.messages import Claim, MessageStore
 from shared.domain import moves
-from shared.domain.decision import Decision, GiveUp, Hold, Miss, Postpone, Reject, Rules, Send, decide
-from shared.domain.moves import Move
+from shared.domain.decision import Decision, Hold, Miss, Postpone, Reject, Rules, Send, decide
+from shared.domain.endings import ending_of
 from shared.domain.policy import Policies
-from shared.domain.states import Reason, Status
+from shared.domain.states import Reason
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -80,12 +80,12 @@ class Judge:
         return judgement
 
     def end(self, verdict: Decision, rows: Sequence[Document], owner: str) -> None:
-        """End rows without a request."""
-        status, reason, move = _ending(verdict, [row["_id"] for row in rows], owner)
-        self._store.apply(move)
-        for row in rows:
-            category = row.get("category") if row.get("category") in self._policies else "unknown"
-            self._metrics.resolved.labels(category, status.value, reason.value).inc()
+        """End rows of one frame, and so of one category, without a request."""
+        status, reason, move = ending_of(verdict, [row["_id"] for row in rows], owner)
+        ended = self._store.apply(move)
+        category = str(rows[0].get("category"))
+        label = category if category in self._policies else "unknown"
+        self._metrics.resolved.labels(label, status.value, reason.value).inc(ended)
         self._log.info("ended", status=status.value, reason=reason.value, message_ids=[str(row["_id"]) for row in rows])
 
     def _follows(self, row: Document, verdict: Send, owner: str) -> bool:
@@ -112,15 +112,6 @@ class Judge:
             if is_ours and any(item.row.get(name) != value for name, value in words.items()):
                 each.append(moves.refresh_content(item.row["_id"], words, owner))
         self._store.apply_each(each)
-
-
-def _ending(verdict: Decision, ids: Sequence[Any], owner: str) -> tuple[Status, Reason, Move]:
-    if isinstance(verdict, Miss):
-        return Status.IS_MISSED, verdict.reason, moves.miss(ids, verdict.reason, owner)
-    if isinstance(verdict, Reject):
-        return Status.FAILED, verdict.reason, moves.reject(ids, verdict.reason, owner)
-    assert isinstance(verdict, GiveUp)
-    return Status.FAILED, Reason.OUTCOME_UNKNOWN, moves.give_up(ids, owner)
 
 
 def by_project(outgoing: Sequence[Outgoing]) -> list[list[Outgoing]]:

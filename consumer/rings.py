@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.adapters.mongo.wire_ids import to_wire
 from shared.adapters.stomp.bell import Bell
-from shared.domain.envelope import Frame, Kind, group_by_due_second
+from shared.domain.envelope import Frame, Kind, group_by_due
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Rings:
 
     def _frames(self, kind: Kind, rows: Sequence[tuple[Any, datetime]]) -> list[Frame]:
         wired = ((to_wire(row_id), self.category, due) for row_id, due in rows)
-        return list(group_by_due_second(kind, wired, self.batch_size))
+        return list(group_by_due(kind, wired, self.batch_size))
 
     def publish(self, bell: Bell, now: datetime) -> None:
         """Put everything on the broker.

@@ -67,8 +67,10 @@ class SendStage:
 
         """
         rings = Rings(frame.category, self._rules.batch_size)
-        waiting = self._look(frame, [from_wire(one) for one in frame.ids], rings)
-        waiting = self._let_pass(waiting, rings)
+        ids = [from_wire(one) for one in frame.ids]
+        # Usually all of them wait and are due; only if not is a closer look worth its price.
+        all_wait = frame.due_at <= self._parts.clock.now() and self._parts.store.count_live(ids) == len(ids)
+        waiting = self._let_pass(ids if all_wait else self._look(frame, ids, rings), rings)
         if waiting:
             with self._parts.permits.permit(len(waiting)):
                 self._send(frame, waiting, rings)

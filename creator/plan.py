@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from creator.domain.rows import Document
-from creator.domain.wanted import Batch, BatchPlan, Changes, Moment
+from creator.domain.wanted import Batch, BatchPlan, Changes, Moment, calendars
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.plan_rows import PlanRows
 from shared.domain import moves
@@ -67,9 +67,11 @@ class Planner:
         """Plan for all users. `started` is the server's time, taken before anything is read."""
         now = options.at or started
         moment = Moment(now, now + options.horizon, started)
+        by_category = calendars(self._policies, moment)
         with self._writer() as write:
             for users in self._audience.batches(USERS_PER_BATCH):
-                changes = BatchPlan(self._policies, moment, self._complain).work_out(self._read(users, moment))
+                plan = BatchPlan(self._policies, by_category, moment, self._complain)
+                changes = plan.work_out(self._read(users, moment))
                 if options.show is not None:
                     self._show(changes, options.show)
                 else:

@@ -10,7 +10,7 @@ from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.wire_ids import to_wire
 from shared.adapters.stomp.bell import Bell
 from shared.domain import moves
-from shared.domain.envelope import Kind, group_by_due_second
+from shared.domain.envelope import Kind, group_by_due
 from shared.runtime.metrics import Metrics
 
 Document = dict[str, Any]
@@ -45,7 +45,7 @@ class Ringer:
         """
         known = [row for row in rows if str(row.get("category")) in self._rules.categories]
         due = [(to_wire(row["_id"]), row["category"], _due(row)) for row in known]
-        self._bell.ring(list(group_by_due_second(Kind.SEND, due, self._rules.batch_size)), self._rules.now())
+        self._bell.ring(list(group_by_due(Kind.SEND, due, self._rules.batch_size)), self._rules.now())
         for category, count in Counter(row["category"] for row in known).items():
             self._metrics.enqueued.labels(category).inc(count)
         return [row["_id"] for row in known]
@@ -54,7 +54,7 @@ class Ringer:
         """Ring sent rows so that their receipts are asked for now, and note it; how many."""
         now = self._rules.now()
         due = [(to_wire(row["_id"]), row["category"], now) for row in rows]
-        self._bell.ring(list(group_by_due_second(Kind.RECEIPTS, due, self._rules.batch_size)), now)
+        self._bell.ring(list(group_by_due(Kind.RECEIPTS, due, self._rules.batch_size)), now)
         self.note([row["_id"] for row in rows])
         return len(rows)
 

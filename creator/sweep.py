@@ -21,7 +21,7 @@ from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.circumstances import read_circumstances
 from shared.domain import moves
 from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide
-from shared.domain.moves import Move
+from shared.domain.endings import ending_of
 from shared.domain.policy import Policies
 from shared.domain.states import Reason
 from shared.runtime.logs import get_logger
@@ -95,21 +95,21 @@ class Sweeper:
         done["adopted"] += self._adopter.adopt(foreign, now)
         free = [row for row in rows if is_whole(row) and not _is_held(row, now)]
         keep: list[Document] = []
-        endings: dict[Decision, list[Any]] = defaultdict(list)
+        endings: dict[tuple[str, Decision], list[Any]] = defaultdict(list)
         for row, known in zip(free, read_circumstances(self._audience, free), strict=True):
             policy = self._rules.policies.get(str(row.get("category")))
             if policy is None:
-                endings[_UNKNOWN_CATEGORY].append(row["_id"])
+                endings["unknown", Reject(Reason.INVALID_PAYLOAD)].append(row["_id"])
                 continue
             verdict = decide(row, known, Rules(policy, self._rules.max_attempts, self._rules.resend_pause), now)
             if isinstance(verdict, Miss | Reject | GiveUp):
-                endings[verdict].append(row["_id"])
+                endings[row["category"], verdict].append(row["_id"])
             elif isinstance(verdict, Postpone):
                 done["moved"] += self._move(row["_id"], verdict)
             else:
                 keep.append(row)
-        for verdict, ids in endings.items():
-            done["ended"] += self._end(verdict, ids)
+        for (category, verdict), ids in endings.items():
+            done["ended"] += self._end(category, verdict, ids)
         return keep
 
     def _move(self, row_id: Any, verdict: Postpone) -> int:
@@ -118,9 +118,11 @@ class Sweeper:
             self._backlog.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
         return moved or 0
 
-    def _end(self, verdict: Decision, ids: Sequence[Any]) -> int:
-        ended = self._backlog.apply(_ending(verdict, ids))
-        self._log.info("ended", verdict=str(verdict), rows=ended)
+    def _end(self, category: str, verdict: Decision, ids: Sequence[Any]) -> int:
+        ending = ending_of(verdict, ids, None)
+        ended = self._backlog.apply(ending.move)
+        self._metrics.resolved.labels(category, ending.status.value, ending.reason.value).inc(ended)
+        self._log.info("ended", status=ending.status.value, reason=ending.reason.value, rows=ended)
         return ended
 
     def _settle_receipts(self, now: datetime, done: Counter[str]) -> None:
@@ -131,17 +133,6 @@ class Sweeper:
                 done["unconfirmed"] += self._backlog.apply(moves.leave_unconfirmed(given_up))
             rest = [row for row in rows if row["_id"] not in given_up]
             done["receipts_rung"] += self._ring(self._ringer.ring_receipts, rest)
-
-
-_UNKNOWN_CATEGORY = Reject(Reason.INVALID_PAYLOAD)
-
-
-def _ending(verdict: Decision, ids: Sequence[Any]) -> Move:
-    if isinstance(verdict, Miss):
-        return moves.miss(ids, verdict.reason, None)
-    if isinstance(verdict, Reject):
-        return moves.reject(ids, verdict.reason, None)
-    return moves.give_up(ids, None)
 
 
 def _is_held(row: Document, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from shared.adapters.errors import BrokerRefused, Unavailable, WrongSchema
 from shared.adapters.mongo.client import BadDatabaseAddress, Database, connect, server_now
 from shared.adapters.mongo.indexes import check_indexes
 from shared.adapters.stomp.bell import Bell
-from shared.adapters.stomp.canary import check_scheduler
+from shared.adapters.stomp.canary import CanaryWatch, check_scheduler
 from shared.adapters.stomp.connection import Credentials
 from shared.adapters.stomp.publisher import Publisher
 from shared.domain.zones import tzdata_version, use_packaged_zones
@@ -70,8 +70,12 @@ class Process:
 
     def check_broker(self) -> None:
         """Refuse to work with a broker that does not delay."""
+        self.log.info("broker_delays", late_s=round(self._fly_canary(), 3))
+
+    def _fly_canary(self) -> float:
         late = check_scheduler(self.settings.brokers, self.credentials)
-        self.log.info("broker_delays", late_s=round(late, 3))
+        self.metrics.canary_late.set(late)
+        return late
 
     @contextmanager
     def serving(self, complaints: Callable[[], Mapping[str, str]]) -> "Iterator[Shutdown]":
@@ -79,11 +83,19 @@ class Process:
         shutdown = Shutdown(self.settings.drain_seconds)
         shutdown.listen()
         facts = {"service": self.part, "tzdata": tzdata_version()}
-        status = StatusServer(self.settings.http_port, self.metrics.registry, complaints, facts)
+        canary = CanaryWatch(self._fly_canary)
+
+        def all_complaints() -> Mapping[str, str]:
+            scheduler = {"broker_scheduler": canary.complaint} if canary.complaint else {}
+            return {**complaints(), **scheduler}
+
+        status = StatusServer(self.settings.http_port, self.metrics.registry, all_complaints, facts)
+        canary.start()
         self.log.info("started", http_port=status.port, **facts)
         try:
             yield shutdown
         finally:
+            canary.stop()
             status.close()
             self.close()
             self.log.info("stopped")

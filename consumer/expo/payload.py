@@ -13,6 +13,8 @@ from shared.domain.content import Content, fit, payload_bytes
 from shared.domain.policy import CategoryPolicy
 
 LIMIT_BYTES = 4096
+# What one character takes at most in JSON's UTF-8: an escape such as \u001f.
+_LONGEST_CHARACTER = 6
 _EMPTY_VALUES = 2 * len('""') + len("{}")
 
 
@@ -46,13 +48,20 @@ def build_message(envelope: Envelope, content: Content, policy: CategoryPolicy) 
     """
     words = Content(content.title, content.body, {**content.data, "messageId": envelope.message_id})
     frame = _frame(envelope, policy)
-    # `fit` counts the three values; whatever else the message holds, their names included, is overhead.
-    overhead = payload_bytes({**frame, "title": "", "body": "", "data": {}}) - _EMPTY_VALUES
-    fitted = fit(words, LIMIT_BYTES - overhead)
+    fitted = _fitted(words, frame)
     if fitted is None:
         return None
     texts = {name: text for name, text in (("title", fitted.title), ("body", fitted.body)) if text}
     return ExpoMessage(envelope.to, {**frame, **texts, "data": dict(fitted.data)})
+
+
+def _fitted(words: Content, frame: Mapping[str, Any]) -> Content | None:
+    """The words within what the rest of the message leaves of the limit."""
+    rest = payload_bytes({**frame, "title": "", "body": "", "data": words.data})
+    if rest + _LONGEST_CHARACTER * (len(words.title) + len(words.body)) <= LIMIT_BYTES:
+        return words  # nearly every message: short enough however it is counted
+    # `fit` counts the three values; whatever else the message holds, their names included, is overhead.
+    return fit(words, LIMIT_BYTES - payload_bytes({**frame, "title": "", "body": "", "data": {}}) + _EMPTY_VALUES)
 
 
 def _frame(envelope: Envelope, policy: CategoryPolicy) -> dict[str, Any]:

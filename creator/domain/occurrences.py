@@ -1,14 +1,16 @@
 """When a reminder fires for a user: pure, from the user's zone, wishes and the reminder's rule."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
 
 from shared.domain.documents import Reminder, User
 from shared.domain.localtime import local_clock_at, local_date_at, parse_local_time, resolve
 from shared.domain.policy import CategoryPolicy
 
 _DAY = timedelta(days=1)
+_MOST_SLOTS = 50_000
 
 
 @dataclass(frozen=True)
@@ -23,29 +25,61 @@ class Window:
         return self.start < instant < self.end
 
 
-@dataclass(frozen=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """One local date and time of a reminder, and the instant it means. `refused` if outside the allowed hours."""
 
     local_date: str
     local_time: str
     scheduled_at: datetime
-    refused: bool = False
+    refused: bool
 
 
-def occurrences(user: User, reminder: Reminder, window: Window, policy: CategoryPolicy) -> Iterator[Occurrence]:
-    """The occurrences of `reminder` in `window`, by local date, then in the order of its `localTimes`.
+class Calendar:
+    """The instants in a window of a zone's wall times, resolved once: a million users share a few hundred zones."""
 
-    Local dates are walked, never hours: one day more on either side, since a gap may shift a time over midnight.
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._spans: dict[tzinfo, tuple[date, date]] = {}
+        self._slots: dict[tuple[tzinfo, time], dict[date, tuple[str, datetime]]] = {}
+
+    def span(self, zone: tzinfo) -> tuple[date, date]:
+        """The local dates that can matter: one more before, since a gap may shift a time over midnight."""
+        found = self._spans.get(zone)
+        if found is None:
+            first = local_date_at(self._window.start, zone) - _DAY
+            found = self._spans[zone] = (first, local_date_at(self._window.end, zone))
+        return found
+
+    def slots(self, zone: tzinfo, wall: time) -> Mapping[date, tuple[str, datetime]]:
+        """For each local date on which `wall` falls into the window: the date as text, and the instant."""
+        key = (zone, wall)
+        found = self._slots.get(key)
+        if found is None:
+            if len(self._slots) > _MOST_SLOTS:
+                self._slots.clear()
+            found = self._slots[key] = dict(self._resolved(zone, wall))
+        return found
+
+    def _resolved(self, zone: tzinfo, wall: time) -> Iterator[tuple[date, tuple[str, datetime]]]:
+        day, last = self.span(zone)
+        while day <= last:
+            instant = resolve(day, wall, zone)
+            if instant is not None and self._window.contains(instant):
+                yield day, (day.isoformat(), instant)
+            day += _DAY
+
+
+def occurrences(user: User, reminder: Reminder, calendar: Calendar, policy: CategoryPolicy) -> Iterator[Occurrence]:
+    """The occurrences of `reminder` in the calendar's window, by local date, then in the order of its `localTimes`.
+
+    Local dates are walked, never hours.
     """
-    first = local_date_at(window.start, user.zone) - _DAY
-    last = local_date_at(window.end, user.zone)
-    for local_date in reminder.recurrence.dates(first, last):
-        for wall, key in reminder.times:
-            instant = resolve(local_date, wall, user.zone)
-            if instant is not None and window.contains(instant):
-                refused = not allowed_at(instant, user, policy)
-                yield Occurrence(local_date.isoformat(), key, instant, refused)
+    slots = [(key, calendar.slots(user.zone, wall)) for wall, key in reminder.times]
+    for local_date in reminder.recurrence.dates(*calendar.span(user.zone)):
+        for key, slot in slots:
+            found = slot.get(local_date)
+            if found is not None:
+                yield Occurrence(found[0], key, found[1], not allowed_at(found[1], user, policy))
 
 
 def occurrence_of(user: User, reminder: Reminder, local_date: str, local_time: str) -> datetime | None:

@@ -5,12 +5,12 @@ understood is counted under its reason and passed over.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from creator.domain.occurrences import Occurrence, Window, allowed_at, occurrence_of, occurrences
+from creator.domain.occurrences import Calendar, Occurrence, Window, allowed_at, occurrence_of, occurrences
 from creator.domain.rows import Document, Subject, new_row
 from shared.domain.content import render
 from shared.domain.documents import (
@@ -51,6 +51,13 @@ class Moment:
     started: datetime
 
 
+def calendars(policies: Policies, moment: Moment) -> dict[str, Calendar]:
+    """A calendar for each category: its window begins where its grace ends. One for all batches of a plan."""
+    windows = {name: Window(moment.now - policy.grace, moment.horizon_end) for name, policy in policies.items()}
+    shared = {window: Calendar(window) for window in windows.values()}
+    return {name: shared[window] for name, window in windows.items()}
+
+
 @dataclass
 class Changes:
     """What a plan means to do with a batch."""
@@ -62,6 +69,14 @@ class Changes:
     skipped: Counter[SkipReason] = field(default_factory=Counter)
 
 
+class Device(NamedTuple):
+    """An active token, with its device's and its own id as dictionary keys."""
+
+    token: Token
+    key: Hashable
+    token_key: Hashable
+
+
 def occurrence_key(row: Mapping[str, Any]) -> OccurrenceKey:
     """The occurrence key of a row: reminder, device, local date, local time."""
     return (id_key(row["reminderId"]), id_key(row["deviceId"]), row.get("localDate"), row.get("localTime"))
@@ -70,11 +85,11 @@ def occurrence_key(row: Mapping[str, Any]) -> OccurrenceKey:
 class BatchPlan:
     """Works out the changes for one batch."""
 
-    def __init__(self, policies: Policies, moment: Moment, complain: Complain) -> None:
+    def __init__(
+        self, policies: Policies, calendars: Mapping[str, Calendar], moment: Moment, complain: Complain
+    ) -> None:
         self._policies, self._moment, self._complain = policies, moment, complain
-        self._windows = {
-            name: Window(moment.now - policy.grace, moment.horizon_end) for name, policy in policies.items()
-        }
+        self._calendars = calendars
         self._changes = Changes()
 
     def work_out(self, batch: Batch) -> Changes:
@@ -140,13 +155,14 @@ class BatchPlan:
         if documents and not user.is_active:
             self._skip(SkipReason.USER_INACTIVE)
         instants: set[Hashable] = set()
+        devices = [Device(token, id_key(token.device_id), id_key(token.id)) for token in tokens]
         for document in documents:
             reminder = self._reminder(document, user)
             if reminder is None:
                 continue
             existing = known.get(id_key(reminder.id), {})
             if self._is_wanted(user, reminder, tokens):
-                self._plan_reminder(user, reminder, tokens, existing, instants)
+                self._plan_reminder(user, reminder, devices, existing, instants)
             self._judge_leftovers(user, reminder, existing)
 
     def _is_wanted(self, user: User, reminder: Reminder, tokens: list[Token]) -> bool:
@@ -164,52 +180,38 @@ class BatchPlan:
         self,
         user: User,
         reminder: Reminder,
-        tokens: list[Token],
+        devices: Sequence[Device],
         existing: dict[OccurrenceKey, Document],
         instants: set[Hashable],
     ) -> None:
         policy = self._policies[reminder.category]
+        reminder_key = id_key(reminder.id)
         subject: Subject | None = None
-        for occurrence in occurrences(user, reminder, self._windows[reminder.category], policy):
+        for occurrence in occurrences(user, reminder, self._calendars[reminder.category], policy):
             if occurrence.refused:
                 self._skip(SkipReason.OUTSIDE_ALLOWED_HOURS)
                 continue
-            for token in self._reachable(tokens, reminder, occurrence, existing):
-                pending_key = (id_key(token.id), reminder.category, reminder.label, occurrence.scheduled_at)
+            for device in devices:
+                key = (reminder_key, device.key, occurrence.local_date, occurrence.local_time)
+                row = existing.pop(key, None)
+                if row is None and not _is_news(reminder, device.token, occurrence.scheduled_at):
+                    continue
+                pending_key = (device.token_key, reminder.category, reminder.label, occurrence.scheduled_at)
                 if pending_key in instants:
                     self._skip(SkipReason.SAME_INSTANT)
                     continue
                 instants.add(pending_key)
-                if self._exists(user, token, occurrence, existing.pop(_key_of(reminder, token, occurrence), None)):
+                if row is not None:
+                    self._keep(user, device.token, occurrence, row)
                     continue
                 subject = subject or _subject(user, reminder)
-                self._changes.inserts.append(new_row(subject, token, occurrence, self._moment.started))
+                self._changes.inserts.append(new_row(subject, device.token, occurrence, self._moment.started))
 
-    def _reachable(
-        self,
-        tokens: list[Token],
-        reminder: Reminder,
-        occurrence: Occurrence,
-        existing: Mapping[OccurrenceKey, Document],
-    ) -> Iterator[Token]:
-        """The devices that should have this occurrence.
-
-        Nothing is new for an instant before its reminder was written or its device registered; what exists stays.
-        """
-        for token in tokens:
-            bounds = [bound for bound in (reminder.not_before, token.created_at) if bound is not None]
-            is_news = not bounds or occurrence.scheduled_at >= max(bounds)
-            if is_news or _key_of(reminder, token, occurrence) in existing:
-                yield token
-
-    def _exists(self, user: User, token: Token, occurrence: Occurrence, row: Document | None) -> bool:
-        if row is None:
-            return False
+    def _keep(self, user: User, token: Token, occurrence: Occurrence, row: Document) -> None:
         if row["status"] == Status.PENDING and row["scheduledAt"] != occurrence.scheduled_at:
             self._changes.moves.append((row["_id"], Placement(occurrence.scheduled_at, user.timezone, token.id)))
         else:
             self._changes.already += 1
-        return True
 
     def _judge_leftovers(self, user: User, reminder: Reminder, existing: dict[OccurrenceKey, Document]) -> None:
         """Rows that exist and that this plan did not ask for: some lie outside its window, others must go."""
@@ -235,8 +237,10 @@ class BatchPlan:
         return Placement(instant, user.timezone, row["notificationTokenId"])
 
 
-def _key_of(reminder: Reminder, token: Token, occurrence: Occurrence) -> OccurrenceKey:
-    return (id_key(reminder.id), id_key(token.device_id), occurrence.local_date, occurrence.local_time)
+def _is_news(reminder: Reminder, token: Token, instant: datetime) -> bool:
+    """Nothing is new for an instant before its reminder was written or its device registered; what exists stays."""
+    written, registered = reminder.not_before, token.created_at
+    return (written is None or instant >= written) and (registered is None or instant >= registered)
 
 
 def _subject(user: User, reminder: Reminder) -> Subject:

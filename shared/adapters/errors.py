@@ -14,7 +14,7 @@ class BrokerUnavailable(Unavailable):
 
 
 class BrokerRefused(Exception):
-    """The broker will not have us: wrong log-in, no such right, no scheduler. Trying again does not help."""
+    """The broker will not have us: a wrong log-in, or no scheduler. Trying again does not help."""
 
 
 class WrongSchema(Exception):

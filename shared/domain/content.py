@@ -69,9 +69,11 @@ def pick_text(value: object, locale: str | None) -> str | None:
     if not isinstance(value, Mapping):
         return None
     texts = {normal(key): text for key, text in value.items() if isinstance(key, str)}
-    wanted = (*fallbacks(locale), _DEFAULT) if isinstance(locale, str) else (_DEFAULT,)
-    usable = (_usable(texts.get(name)) for name in wanted)
-    return next((text for text in usable if text is not None), None)
+    for name in (*fallbacks(locale), _DEFAULT) if isinstance(locale, str) else (_DEFAULT,):
+        text = _usable(texts.get(name))
+        if text is not None:
+            return text
+    return None
 
 
 def cut(text: str, max_bytes: int) -> str:

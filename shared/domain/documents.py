@@ -181,8 +181,9 @@ def _times(value: object) -> tuple[tuple[tuple[time, str], ...], tuple[str, ...]
     bad: list[str] = []
     for item in value:
         try:
-            good.setdefault(item, parse_local_time(item))
-        except (BadLocalTime, TypeError) as error:
+            wall = parse_local_time(item)
+            good.setdefault(item, wall)
+        except BadLocalTime as error:
             bad.append(str(error))
     return tuple((wall, key) for key, wall in good.items()), tuple(bad)
 

@@ -9,11 +9,13 @@ The full contract is in `docs/message-contract.md`.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 VERSION = 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SLICE = timedelta(milliseconds=50)
 
 
 class Kind(StrEnum):
@@ -103,14 +105,16 @@ def parse_instant(text: object) -> datetime:
         raise ValueError("instant: out of range") from error
 
 
-def group_by_due_second(kind: Kind, rows: Iterable[tuple[Any, str, datetime]], batch_size: int) -> Iterator[Frame]:
-    """Frames of up to `batch_size` ids from (wire id, category, due instant) rows, by category and due second.
+def group_by_due(kind: Kind, rows: Iterable[tuple[Any, str, datetime]], batch_size: int) -> Iterator[Frame]:
+    """Frames of up to `batch_size` ids from (wire id, category, due instant) rows, by category and due instant.
 
-    A frame rings at the latest due instant of its rows: no row may be rung before its own.
+    Instants within a slice of a second share a frame, which rings at the latest of them: no row is rung before its
+    own time, and none waits for its neighbours for longer than a slice. Reminders are due on whole minutes and fill
+    their frames anyway.
     """
-    groups: dict[tuple[str, datetime], list[tuple[Any, datetime]]] = {}
+    groups: dict[tuple[str, int], list[tuple[Any, datetime]]] = {}
     for wire_id, category, due in rows:
-        groups.setdefault((category, due.replace(microsecond=0)), []).append((wire_id, due))
+        groups.setdefault((category, (due - _EPOCH) // _SLICE), []).append((wire_id, due))
     for (category, _), members in groups.items():
         for batch in _batches(members, batch_size):
             yield Frame(kind, category, max(due for _, due in batch), tuple(wire_id for wire_id, _ in batch))

@@ -1,6 +1,7 @@
 """Which locales can stand in for another one."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -12,17 +13,22 @@ _OTHER_CODE: Final = MappingProxyType(
 _SCRIPT_OF_REGION: Final = MappingProxyType({("zh", "tw"): "hant", ("zh", "hk"): "hant", ("zh", "mo"): "hant"})
 
 
+@lru_cache(maxsize=1024)
 def normal(locale: str) -> str:
     """Return a BCP 47 or POSIX locale in lower case with hyphens: ``pt_BR.UTF-8`` is ``pt-br``."""
     return locale.strip().partition(".")[0].partition("@")[0].replace("_", "-").lower()
 
 
-def fallbacks(locale: str) -> Iterator[str]:
-    """Yield the normal forms of a locale, the closest first: each without the last subtag of the one before.
+@lru_cache(maxsize=1024)
+def fallbacks(locale: str) -> tuple[str, ...]:
+    """Return the normal forms of a locale, the closest first: each without the last subtag of the one before.
 
     As in the lookup of RFC 4647, a subtag of one letter goes together with what it introduces.
     """
-    subtags = normal(locale).split("-")
+    return tuple(_fallbacks(normal(locale).split("-")))
+
+
+def _fallbacks(subtags: list[str]) -> Iterator[str]:
     language = subtags[0]
     script = _SCRIPT_OF_REGION.get((language, subtags[1])) if len(subtags) > 1 else None
     while subtags:

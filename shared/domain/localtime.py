@@ -7,6 +7,7 @@ Dates are what is iterated, and each is resolved by itself: stepping by 24 hours
 
 import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,10 +34,16 @@ def parse_local_time(text: object) -> time:
         BadLocalTime: anything else than two digits, a colon and two digits between 00:00 and 23:59.
 
     """
-    found = _CLOCK.fullmatch(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        raise BadLocalTime(f"no HH:MM time between 00:00 and 23:59: {type(text).__name__}")
+    return _parse_clock(text)
+
+
+@lru_cache(maxsize=2048)
+def _parse_clock(text: str) -> time:
+    found = _CLOCK.fullmatch(text)
     if found is None:
-        shown = ascii(text[:20]) if isinstance(text, str) else type(text).__name__
-        raise BadLocalTime(f"no HH:MM time between 00:00 and 23:59: {shown}")
+        raise BadLocalTime(f"no HH:MM time between 00:00 and 23:59: {text[:20]!a}")
     return time(int(found[1]), int(found[2]))
 
 

@@ -36,6 +36,7 @@ class Metrics:
         self.enqueued = self._counter("enqueued_total", "Rows put on the broker, with its receipt.", "category")
         self.swept = self._counter("swept_total", "Rows a sweep acted on, by what it did.", "action")
         self.publish_failures = self._counter("publish_failures_total", "Batches the broker did not confirm.")
+        self.canary_late = self._gauge("canary_late_seconds", "How late the last delayed message to ourselves came.")
         self.is_leader = self._gauge("relay_is_leader", "1 while this relay holds the lease.")
 
     def _send(self) -> None:

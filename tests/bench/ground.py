@@ -16,9 +16,10 @@ from pymongo.database import Database
 from deploy.local.sandbox.process import SandboxProcess
 from deploy.local.stack import LocalStack
 from shared.adapters.mongo.indexes import create_indexes
+from shared.domain.moves import LIVE
 
 Document = dict[str, Any]
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.05
 UNLIMITED = ("--rate=0", "--connections=0")
 # More than any machine reaches: the product then waits for nobody's permission but its own.
 _NO_RATE = "1000000"
@@ -71,12 +72,24 @@ def ground(*sandbox_flags: str) -> Iterator[Ground]:
 def wait_until_none(database: Database[Document], where: Document, seconds: float) -> float:
     """Wait until no message matches; when that was seen (monotonic). TimeoutError otherwise."""
     deadline = time.monotonic() + seconds
+    where = {"scheduledAt": {"$type": "date"}, **where}  # so that an index on it serves
     while database.notification_messages.find_one(where, {"_id": 1}) is not None:
         if time.monotonic() > deadline:
             left = database.notification_messages.count_documents(where)
             raise TimeoutError(f"{left} messages still match {where} after {seconds:g} s")
         time.sleep(_POLL_SECONDS)  # a look costs the server 0.2 ms; nothing announces the last write
     return time.monotonic()
+
+
+def ledger_of(here: Ground, database: Database[Document], count: int, seconds: float) -> list[Document]:
+    """Wait until nothing is pending, then fetch the sandbox's ledger, which must hold `count` arrivals.
+
+    The sandbox itself is left in peace meanwhile: it would have to write every batch for us a second time.
+    """
+    wait_until_none(database, LIVE, seconds)
+    ledger = here.expo.ledger()
+    assert len(ledger) == count, f"{len(ledger)} arrivals instead of {count}"
+    return ledger
 
 
 def next_minute(at_least_seconds: float) -> datetime:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 _COMMAND_SECONDS = 300.0
 _END_SECONDS = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Installed programs have their modules compiled; so have these, whatever the shell says about it.
+_BYTECODE = Path(tempfile.gettempdir()) / f"punktlig-bench-bytecode-{os.getuid()}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def run(settings: Mapping[str, str], *arguments: str) -> Finished:
     with subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=PROJECT,
-        env={**os.environ, **settings},
+        env=_environment(settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -73,7 +76,7 @@ class Service:
         self._process = subprocess.Popen(
             [sys.executable, "-m", *self._arguments],
             cwd=PROJECT,
-            env={**os.environ, **self._settings},
+            env=_environment(self._settings),
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -124,6 +127,11 @@ class Service:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
+
+
+def _environment(settings: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONPYCACHEPREFIX": str(_BYTECODE), **settings}
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

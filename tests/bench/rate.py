@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 from tests.bench.figures import Figure, Wanted
-from tests.bench.ground import Document, ground, instants, next_minute
+from tests.bench.ground import Document, ground, instants, ledger_of, next_minute
 from tests.bench.population import people, reminders
 from tests.bench.processes import Service, run
 
@@ -29,7 +29,7 @@ def bench() -> list[Figure]:
         due = next_minute(8)
         reminders(database, owners, [due.strftime("%H:%M")])
         run(settings, "creator", "plan", "--horizon", "1")
-        ledger = here.expo.wait_for(lambda entries: len(entries) >= _ROWS, _WAIT_SECONDS)
+        ledger = ledger_of(here, database, _ROWS, _WAIT_SECONDS)
         asked = here.expo.requests()
     return _figures(due, ledger, asked)
 

@@ -11,7 +11,7 @@ from exponent_server_sdk import PushClient, PushMessage
 
 from deploy.local.sandbox.process import SandboxProcess
 from tests.bench.figures import Duel, Figure, Wanted
-from tests.bench.ground import UNLIMITED, Ground, arrival_rate, ground
+from tests.bench.ground import UNLIMITED, Ground, arrival_rate, ground, ledger_of
 from tests.bench.population import people, push_token, reminders
 from tests.bench.processes import Service, run
 
@@ -41,9 +41,7 @@ def _ours(here: Ground) -> float:
         reminders(database, people(database, _MESSAGES, ["Etc/UTC"]), [datetime.now(UTC).strftime("%H:%M")])
         pile_up(settings, _MESSAGES)
         with Service(settings, "consumer", "send"):
-            ledger = here.expo.wait_for(lambda entries: len(entries) >= _MESSAGES, _WAIT_SECONDS)
-        assert len(ledger) == _MESSAGES, len(ledger)
-        return arrival_rate(ledger)
+            return arrival_rate(ledger_of(here, database, _MESSAGES, _WAIT_SECONDS))
 
 
 def pile_up(settings: Mapping[str, str], count: int) -> None:

@@ -1,6 +1,9 @@
 """Fixtures over the real servers: a database with the product's indexes, rows planted in it, a broker to talk to."""
 
+import contextlib
 import itertools
+import socket
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -136,3 +139,77 @@ def brokers(stack: LocalStack) -> tuple[BrokerAddress, ...]:
 def credentials(stack: LocalStack) -> Credentials:
     """The services' log-in."""
     return Credentials(stack.broker.credentials.login, stack.broker.credentials.passcode)
+
+
+class FakeBroker:
+    """A STOMP listener that gets things wrong on purpose: how a real broker cannot be made to behave.
+
+    `delays` False hands delayed messages over at once; `fires` False never does; `greeting` answers CONNECT.
+    """
+
+    CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
+
+    def __init__(self, greeting: bytes | None = CONNECTED, *, hangs_up: bool = False, fires: bool = True) -> None:
+        self._greeting, self._hangs_up, self._fires = greeting, hangs_up, fires
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = BrokerAddress("127.0.0.1", self._server.getsockname()[1], tls=False)
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """End the listener and every connection."""
+        for one in (self._server, *self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                self._open.append(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        buffer = b""
+        with contextlib.suppress(OSError):
+            while piece := connection.recv(65536):
+                buffer += piece
+                while b"\0" in buffer:
+                    frame, _, buffer = buffer.partition(b"\0")
+                    self._answer(connection, frame.lstrip(b"\r\n"))
+
+    def _answer(self, connection: socket.socket, frame: bytes) -> None:
+        head, _, body = frame.partition(b"\n\n")
+        command, *lines = head.decode().split("\n")
+        headers = dict(line.split(":", 1) for line in lines)
+        if command in {"CONNECT", "STOMP"} and self._greeting is not None:
+            connection.sendall(self._greeting)
+            if self._hangs_up:
+                connection.shutdown(socket.SHUT_RDWR)
+        if "receipt" in headers:
+            connection.sendall(f"RECEIPT\nreceipt-id:{headers['receipt']}\n\n\0".encode())
+        if command == "SEND" and self._fires:
+            canary = headers.get("canary", "")
+            told = f"MESSAGE\nsubscription:x\nmessage-id:1\nack:1\ncanary:{canary}\ndestination:{headers['destination']}"
+            connection.sendall(told.encode() + b"\n\n" + body + b"\0")
+
+
+@pytest.fixture
+def fake_broker() -> Iterator[Callable[..., FakeBroker]]:
+    """Starts fake brokers that end with the test."""
+    started: list[FakeBroker] = []
+
+    def start(*arguments: Any, **options: Any) -> FakeBroker:
+        started.append(FakeBroker(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def queue() -> str:
+    """The name of a queue that only this test uses."""
+    return f"notifications.test-{uuid.uuid4().hex}"

@@ -9,7 +9,9 @@ import pytest
 
 from deploy.local.demo.cities import cities_with_clear_clocks
 from deploy.local.demo.ledger import Evidence, Tally, count, percentile
-from deploy.local.demo.scenario import CAST, Edit, Expectation, Fate, Role, Scenario, build_scenario
+from deploy.local.demo.people import build_scenario
+from deploy.local.demo.roles import CAST, Role
+from deploy.local.demo.scenario import Edit, Expectation, Fate, Scenario
 from deploy.local.demo.verdict import (
     Verdict,
     judge_counters,

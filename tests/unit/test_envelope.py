@@ -12,7 +12,7 @@ from shared.domain.envelope import (
     decode,
     encode,
     format_instant,
-    group_by_due_second,
+    group_by_due,
     parse_instant,
 )
 
@@ -122,27 +122,27 @@ def test_an_instant_must_name_its_offset(value):
         parse_instant(value)
 
 
-def test_frames_hold_one_category_and_one_second_each():
+def test_frames_hold_one_category_and_one_slice_of_a_second_each():
     rows = [
         ("a", "meal", DUE),
         ("b", "mood", DUE),
-        ("c", "meal", DUE + timedelta(milliseconds=700)),
+        ("c", "meal", DUE + timedelta(milliseconds=7)),
         ("d", "meal", DUE + timedelta(seconds=1)),
     ]
-    frames = list(group_by_due_second(Kind.SEND, rows, 100))
+    frames = list(group_by_due(Kind.SEND, rows, 100))
     assert {(frame.category, frame.ids) for frame in frames} == {("meal", ("a", "c")), ("mood", ("b",)), ("meal", ("d",))}
 
 
 def test_no_row_rings_before_its_own_instant():
-    rows = [("a", "meal", DUE + timedelta(milliseconds=ms)) for ms in (100, 900, 500)]
-    (frame,) = group_by_due_second(Kind.SEND, rows, 100)
-    assert frame.due_at == DUE + timedelta(milliseconds=900)
+    rows = [("a", "meal", DUE + timedelta(milliseconds=ms)) for ms in (10, 40, 25)]
+    (frame,) = group_by_due(Kind.SEND, rows, 100)
+    assert frame.due_at == DUE + timedelta(milliseconds=40)
 
 
 @given(count=st.integers(0, 30), size=st.integers(1, 10))
 def test_batches_are_full_and_hold_every_row_once(count, size):
     rows = [(str(number), "meal", DUE) for number in range(count)]
-    frames = list(group_by_due_second(Kind.SEND, rows, size))
+    frames = list(group_by_due(Kind.SEND, rows, size))
     assert [one for frame in frames for one in frame.ids] == [str(number) for number in range(count)]
     assert all(len(frame.ids) == size for frame in frames[:-1])
     assert all(1 <= len(frame.ids) <= size for frame in frames)

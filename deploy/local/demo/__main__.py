@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _on_sigterm)
     # A terminal or file whose encoding lacks a sign gets a question mark, not an exception.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+    console = _console()
     try:
         with FolderLock(folder, _BUSY_SECONDS):
             return _run(console, folder)
@@ -61,15 +61,26 @@ def _run(console: Console, folder: Path) -> int:
     stack = StackFolder(folder / "stack")
     stack.stop()
     stack.wipe()
-    show: Show = LiveShow(console) if console.is_terminal else PlainShow(console)
+    show: Show = LiveShow(console) if _is_lively(console) else PlainShow(console)
     try:
         scenario, verdict = _perform(folder / "stack", logs, show)
     finally:
-        if console.is_terminal:
+        if _is_lively(console):
             print_story(console, show.story)
     print_closing(console, scenario, verdict, logs)
     print(json.dumps(verdict.as_json()), flush=True)
     return 0 if verdict.is_good else 1
+
+
+def _console() -> Console:
+    """The terminal, or something without any control codes where there is none, whatever the environment says."""
+    if sys.stdout.isatty():
+        return Console()
+    return Console(width=_PLAIN_WIDTH, force_terminal=False, color_system=None)
+
+
+def _is_lively(console: Console) -> bool:
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 def _perform(stack_folder: Path, logs: Path, show: Show) -> tuple[Scenario, Verdict]:

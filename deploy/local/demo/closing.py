@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.local.demo.ledger import percentile
-from deploy.local.demo.scenario import CATEGORIES, Role, Scenario
+from deploy.local.demo.roles import CATEGORIES, Role
+from deploy.local.demo.scenario import Scenario
 from deploy.local.demo.verdict import Verdict
 
 _COMPLAINTS_SHOWN = 40

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,9 +13,11 @@ from consumer.tokens import register
 from deploy.local.demo.cities import cities_with_clear_clocks
 from deploy.local.demo.errors import DemoError
 from deploy.local.demo.ledger import Evidence, count
+from deploy.local.demo.people import build_scenario
 from deploy.local.demo.processes import Fleet, Worker, finish
 from deploy.local.demo.progress import Progress
-from deploy.local.demo.scenario import CAST, Edit, Role, Scenario, build_scenario
+from deploy.local.demo.roles import CAST, Role
+from deploy.local.demo.scenario import Edit, Scenario
 from deploy.local.demo.verdict import Verdict, judge_counters, judge_rows, judge_skips, judge_tokens
 from deploy.local.demo.view import Show
 from deploy.local.sandbox.process import SandboxProcess
@@ -69,6 +72,7 @@ class Story:
     def __init__(self, theatre: Theatre) -> None:
         self._stage = theatre
         self._note = theatre.show.note
+        self._messages = theatre.database["notification_messages"]
         self._services: dict[str, Worker] = {}
         self._complaints: list[str] = []
 
@@ -143,7 +147,7 @@ class Story:
     def _ring_twice(self) -> None:
         """Forget that the broker has every alarm, as a relay does that dies in between, and relay all once more."""
         where = {"status": "pending", "isDeleted": False}
-        messages = self._stage.database["notification_messages"]
+        messages = self._messages
         self._await(lambda: not messages.find_one({**where, "enqueuedAt": None}), _BURST_SECONDS, "the relay")
         forgotten = messages.update_many(where, {"$set": {"enqueuedAt": None}}).modified_count
         again = [self._stage.fleet.start(f"relay once {one}", "creator", "relay", "--once") for one in (1, 2)]
@@ -165,7 +169,7 @@ class Story:
         victim = self._services.pop("consumer 2")
         code = victim.kill()
         sent = len({entry["messageId"] for entry in self._stage.sandbox.ledger()})
-        waiting = self._stage.database["notification_messages"].count_documents(_OPEN | {"status": "pending"})
+        waiting = self._messages.count_documents(_OPEN | {"status": "pending"})
         self._note(
             f"consumer 2 (pid {victim.pid}) killed with SIGKILL after {sent} pushes; {waiting} rows are still open"
         )
@@ -177,20 +181,20 @@ class Story:
 
     def _await_end(self, scenario: Scenario) -> None:
         """Wait until no row is open; what is still open at the deadline is a complaint, and will count as lost."""
-        messages = self._stage.database["notification_messages"]
-        broken = sum(order["fired"] for order in self._stage.sandbox.fault_counts() if order["fault"] != "delay")
-        if broken != 1:
-            self._complaints.append(f"{broken} answers were broken instead of 1")
-        doubtful = messages.count_documents(
-            {**_OPEN, "$or": [{"unresolvedAttempts": {"$gt": 0}}, {"claim": {"$ne": None}}]}
-        )
-        self._note(f"{doubtful} outcomes are unknown, or held by the dead: a lease or 30 s must pass first")
+        messages = self._messages
+        fresh = {"isDeleted": False, "status": "pending", "attemptStartedAt": None, "claim": None}
         left = (scenario.due - datetime.now(UTC)).total_seconds() + _END_SECONDS
         try:
+            self._await(lambda: not messages.find_one(fresh), _BURST_SECONDS, "the end of the burst")
+            doubtful = messages.count_documents({**_OPEN, "status": "pending"})
+            self._note(f"the burst is over; {doubtful} rows are in doubt, and wait for a dead worker's lease or 30 s")
             self._await(lambda: not messages.find_one(_OPEN), left, "the last row")
             self._note("every row has ended")
         except DemoError as fault:
             self._complaints.append(str(fault))
+        broken = sum(order["fired"] for order in self._stage.sandbox.fault_counts() if order["fault"] != "delay")
+        if broken != 1:
+            self._complaints.append(f"{broken} answers were broken instead of 1")
 
     def _close(self) -> list[Document]:
         """Stop the services in good order, so that nothing can arrive any more, and let analysts count."""
@@ -208,7 +212,7 @@ class Story:
 
     def _judge(self, scenario: Scenario, counters: list[Document]) -> Verdict:
         database = self._stage.database
-        rows = list(database["notification_messages"].find({"isDeleted": False}))
+        rows = list(self._messages.find({"isDeleted": False}))
         unresolved = {str(row["_id"]): int(row["unresolvedAttempts"]) for row in rows}
         evidence = Evidence(self._stage.sandbox.ledger(), self._stage.sandbox.devices(), unresolved)
         tally = count(scenario.expectations, evidence, scenario.due)
@@ -218,7 +222,7 @@ class Story:
         outcomes = Counter((row["status"], str(row["reason"])) for row in rows)
         return Verdict(tally, len(rows), outcomes, complaints, counters)
 
-    def _await(self, condition: Any, seconds: float, what: str) -> None:
+    def _await(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         deadline = time.monotonic() + seconds
         pause = threading.Event()
         while not condition():

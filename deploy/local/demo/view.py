@@ -184,6 +184,7 @@ class LiveShow:
         return grid
 
     def _world(self, columns: int, rows: int) -> RenderableType:
+        rows = max(1, rows)
         pages = [self._cities[first : first + columns * rows] for first in range(0, len(self._cities), columns * rows)]
         if not pages:
             return Panel(Text("starting the servers and the services …", style="dim"), title="cities")

@@ -8,10 +8,12 @@ from pymongo import ReturnDocument
 from pymongo.change_stream import CollectionChangeStream
 from pymongo.errors import OperationFailure
 
+from shared.adapters.errors import DatabaseUnavailable
 from shared.adapters.mongo.client import Database, Document, translated
 
-# History lost, token not resumable, fatal stream error, garbage: the place is worthless, a scan makes up for it.
-_USELESS_TOKEN = frozenset({286, 260, 280, 9})
+# Not authenticated, not authorised: nothing is wrong with the place then. Whatever else the server says of a stored
+# place (history lost, not resumable, garbage in one of many forms), it is worthless, and a scan makes up for it.
+_NOT_THE_PLACE = frozenset({13, 18})
 
 _RELEVANT: list[Document] = [
     {
@@ -68,16 +70,17 @@ class RelayState:
         try:
             stream = self._open(place, wait_ms)
         except OperationFailure as error:
-            if place is None or error.code not in _USELESS_TOKEN:
+            if place is None or error.code in _NOT_THE_PLACE:
                 raise
             self.forget_place()
             stream = self._open(None, wait_ms)
         try:
             yield ChangeFeed(stream)
         except OperationFailure as error:
-            if error.code in _USELESS_TOKEN:
-                self.forget_place()
-            raise
+            if error.code in _NOT_THE_PLACE:
+                raise
+            self.forget_place()
+            raise DatabaseUnavailable(f"the change stream broke: {error}"[:300]) from error
         finally:
             stream.close()
 

@@ -64,7 +64,7 @@ def connect(url: str, name: str, part: str) -> Database:
         )
     except (InvalidURI, ConfigurationError, ValueError) as error:
         raise BadDatabaseAddress(f"PUNKTLIG_MONGO_URL: {error}") from None
-    # A date outside Python's calendar must not stop the reading of its neighbours: it comes as DatetimeMS, and is refused.
+    # A date outside Python's calendar must not stop the reading of its neighbours: as DatetimeMS it is refused alone.
     options: CodecOptions[Document] = CodecOptions(
         tz_aware=True, tzinfo=UTC, datetime_conversion=DatetimeConversion.DATETIME_AUTO
     )

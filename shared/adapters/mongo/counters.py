@@ -24,6 +24,11 @@ class Span:
         return {"localDate": bounds} if bounds else {}
 
 
+def _text(name: str) -> Document:
+    """A key's value; a row that another program ended without it is counted as unknown, and stops nobody."""
+    return {"$cond": [{"$eq": [{"$type": f"${name}"}, "string"]}, f"${name}", "unknown"]}
+
+
 class CounterStore:
     """Reads terminal rows and keeps `notification_counters` equal to them."""
 
@@ -56,7 +61,7 @@ class CounterStore:
         """Make the day's counters what its rows say. Repeatable and safe beside another run: a count only grows."""
         pipeline: list[Document] = [
             {"$match": {"isDeleted": False, "localDate": day, "status": {"$in": _TERMINAL}}},
-            {"$group": {"_id": {name: f"${name}" for name in _KEY}, "count": {"$sum": 1}}},
+            {"$group": {"_id": {name: _text(name) for name in _KEY}, "count": {"$sum": 1}}},
             {"$replaceWith": {"$mergeObjects": ["$_id", {"count": "$count", "final": False}]}},
             {
                 "$merge": {

@@ -11,6 +11,7 @@ from shared.adapters.mongo.client import Database, Document, translated
 from shared.domain.states import Status
 
 _PENDING = {"status": Status.PENDING.value, "isDeleted": False}
+_PLAIN = {"v", "key", "name", "ns", "unique", "partialFilterExpression", "background"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Index:
     def matches(self, existing: Document) -> bool:
         """Whether an index description of the server is this index, whatever its name."""
         return (
-            list(existing["key"].items()) == list(self.keys)
+            existing.keys() <= _PLAIN  # hidden, sparse, with a collation or a time to live, it is another index
+            and list(existing["key"].items()) == list(self.keys)
             and bool(existing.get("unique")) == self.unique
             and dict(existing.get("partialFilterExpression") or {}) == self.partial
         )
@@ -64,10 +66,8 @@ def declared_indexes() -> tuple[Index, ...]:
             unique=True,
             partial={"isDeleted": False, "reminderId": {"$exists": True}},
         ),
-        # The relay: what is not on the broker yet and falls into its window.
-        Index(messages, "to_enqueue", _keys("enqueuedAt", "scheduledAt"), partial=_PENDING),
-        # The sweep: what is overdue.
-        Index(messages, "overdue", _keys("scheduledAt"), partial=_PENDING),
+        # Relay and sweep: what is due by an instant, and when it was last rung.
+        Index(messages, "due", _keys("scheduledAt", "enqueuedAt"), partial=_PENDING),
         # The sweep: receipts to ask for, oldest first.
         Index(messages, "receipts_due", _keys("nextAttemptAt"), partial={"status": Status.SENT.value}),
         # The counters; rows of other programs that lack `isDeleted` stand together at its front.

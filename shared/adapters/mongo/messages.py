@@ -56,6 +56,11 @@ class MessageStore:
         with translated():
             return list(self._messages.find({"_id": {"$in": list(ids)}, **LIVE}, _GLANCE))
 
+    def count_live(self, ids: Sequence[Any]) -> int:
+        """How many of the rows still wait."""
+        with translated():
+            return self._messages.count_documents({"_id": {"$in": list(ids)}, **LIVE})
+
     def apply(self, move: Move) -> int:
         """Make a guarded move; how many rows it moved."""
         return apply(self._messages, move)

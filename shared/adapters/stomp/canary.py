@@ -4,7 +4,7 @@ Plain sends, log-in and TCP stay healthy while the scheduler is off, full or fro
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shared.adapters.errors import BrokerRefused, BrokerUnavailable
 from shared.adapters.stomp.connection import (
@@ -15,6 +15,7 @@ from shared.adapters.stomp.connection import (
     unique_name,
 )
 from shared.runtime.clock import boottime, utc_now
+from shared.runtime.logs import get_logger
 from shared.runtime.settings import BrokerAddress
 
 QUEUE = "health.canary"
@@ -55,3 +56,32 @@ def check_scheduler(addresses: Sequence[BrokerAddress], credentials: Credentials
     if took < _DELAY_MS / 1000:
         raise BrokerRefused("the broker ignores AMQ_SCHEDULED_DELAY; switch its scheduler on (schedulerSupport)")
     return took - _DELAY_MS / 1000
+
+
+class CanaryWatch:
+    """Sends a canary now and then. `complaint` says what was wrong with the last one, None if it came in time."""
+
+    def __init__(self, check: Callable[[], object], every_seconds: float = 30.0) -> None:
+        self._check, self._every_seconds = check, every_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="canary", daemon=True)
+        self._log = get_logger("canary")
+        self.complaint: str | None = None
+
+    def start(self) -> None:
+        """Begin; the first canary flies after one interval, since a service checks the broker when it starts."""
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._every_seconds):
+            try:
+                self._check()
+            except (BrokerRefused, BrokerUnavailable) as error:
+                self.complaint = str(error)
+                self._log.error("canary_lost", error=self.complaint)
+            else:
+                self.complaint = None
+
+    def stop(self) -> None:
+        """End; a canary in flight is not waited for."""
+        self._stop.set()

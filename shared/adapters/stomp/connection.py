@@ -132,9 +132,16 @@ class Connection:
             self.discard()
             raise BrokerUnavailable(f"{self._name}: no answer to the log-in")
         if not self.address.tls:
-            # Without it a frozen broker blocks a send, and with it the heart-beats that would notice, for ever.
-            limit = struct.pack("ll", _SEND_BLOCKED_SECONDS, 0)
+            self._bound_sends()
+
+    def _bound_sends(self) -> None:
+        # Without it a frozen broker blocks a send, and with it the heart-beats that would notice, for ever.
+        limit = struct.pack("ll", _SEND_BLOCKED_SECONDS, 0)
+        try:
             self._stomp.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        except (OSError, AttributeError) as error:  # it has hung up meanwhile, and the socket is closed or gone
+            self.discard()
+            raise BrokerUnavailable(f"{self._name}: hung up after the log-in") from error
 
     @property
     def _name(self) -> str:

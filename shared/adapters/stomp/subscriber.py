@@ -79,7 +79,7 @@ class Subscriber:
         while not self._stop.is_set():
             try:
                 self._connection = connection = self._subscribed()
-            except (BrokerUnavailable, BrokerRefused) as error:
+            except Exception as error:  # noqa: BLE001 - whatever the library raises, this thread must not die of it
                 self.refused = str(error) if isinstance(error, BrokerRefused) else None
                 self._log.warning("broker_unreachable", error=str(error), retry_in_s=round(pause, 1))
                 self._stop.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
