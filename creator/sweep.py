@@ -23,7 +23,7 @@ from shared.domain import moves
 from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide
 from shared.domain.endings import ending_of
 from shared.domain.policy import Policies
-from shared.domain.states import Reason
+from shared.domain.states import Reason, Status
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -131,6 +131,10 @@ class Sweeper:
             given_up = {row["_id"]: row["ticketId"] for row in rows if row["sentAt"] <= too_old}
             if given_up:
                 done["unconfirmed"] += self._backlog.apply(moves.leave_unconfirmed(given_up))
+                for category, count in Counter(
+                    str(row.get("category")) for row in rows if row["_id"] in given_up
+                ).items():
+                    self._metrics.resolved.labels(category, Status.SUCCESS.value, Reason.UNCONFIRMED.value).inc(count)
             rest = [row for row in rows if row["_id"] not in given_up]
             done["receipts_rung"] += self._ring(self._ringer.ring_receipts, rest)
 

@@ -4,7 +4,7 @@ from consumer.tokens import register
 from shared.adapters.mongo.client import connect
 from shared.adapters.mongo.tokens import TokenStore
 from shared.domain.token_moves import Registration
-from tests.acceptance.world import World, soon, this_minute
+from tests.acceptance.world import World, soon
 
 
 def _send_all(world: World) -> None:
@@ -15,7 +15,7 @@ def _send_all(world: World) -> None:
 
 def test_a_device_that_is_gone_is_retired_at_once_by_ticket_or_receipt(world: World) -> None:
     for name in ("well", "ticket", "receipt"):
-        world.person(name, due=this_minute())
+        world.user(name)
         world.row(name, soon(-1))
     world.sandbox.set_devices(
         {"ExponentPushToken[ticket]": {"state": "unregistered"}, "ExponentPushToken[receipt]": {"state": "gone"}}
@@ -35,16 +35,12 @@ def test_a_device_that_is_gone_is_retired_at_once_by_ticket_or_receipt(world: Wo
 
 
 def test_three_device_failures_in_a_row_retire_and_a_confirmed_receipt_starts_anew(world: World) -> None:
-    world.person("tired", due=this_minute())
-    world.person("moody", due=this_minute())
+    world.user("tired")
+    world.user("moody")
     for turn, moody_fails in enumerate((True, True, False, True, True)):
         for name in ("tired", "moody"):
             if turn < 3 or name == "moody":
-                world.row(name, soon(-1), localTime=f"0{turn}:00", reminderId=f"r-{name}", label=f"turn{turn}")
-        world.database["reminders"].update_many(
-            {}, {"$set": {"localTimes": [f"0{turn}:00"], "label": f"turn{turn}", "category": "meal"}}
-        )
-        world.messages.update_many({"status": "pending"}, {"$unset": {"reminderId": ""}})
+                world.row(name, soon(-1), label=f"turn{turn}")
         failing = ["ExponentPushToken[tired]"] + (["ExponentPushToken[moody]"] if moody_fails else [])
         world.sandbox.faults([{"fault": "ticket_error", "error": "SomethingNew", "tokens": failing}])
         _send_all(world)
@@ -54,7 +50,7 @@ def test_three_device_failures_in_a_row_retire_and_a_confirmed_receipt_starts_an
 
 def test_a_mass_of_dead_devices_is_not_believed(world: World) -> None:
     for number in range(40):
-        world.person(f"p{number}", due=this_minute())
+        world.user(f"p{number}")
         world.row(f"p{number}", soon(-1))
     world.sandbox.faults([{"fault": "ticket_error", "error": "DeviceNotRegistered"}])
     _send_all(world)
@@ -63,8 +59,8 @@ def test_a_mass_of_dead_devices_is_not_believed(world: World) -> None:
 
 
 def test_a_phone_that_logs_in_anew_gets_what_was_planned_for_its_old_token(world: World) -> None:
-    world.person("anna", due=this_minute())
-    world.person("bert", due=this_minute())
+    world.user("anna")
+    world.user("bert")
     world.row("anna", soon(-1))
     world.row("bert", soon(-1))
     database = connect(world.settings["PUNKTLIG_MONGO_URL"], world.settings["PUNKTLIG_MONGO_DB"], "test")

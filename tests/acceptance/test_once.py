@@ -8,6 +8,9 @@ import pytest
 from deploy.local.stack import LocalStack
 from tests.acceptance.world import World, soon, this_minute
 
+# A short claim, and with it a short pause before a re-send.
+QUICK = {"CLAIM_SECONDS": "10", "EXPO_TIMEOUT_SECONDS": "4", "BACKSTOP_SECONDS": "5"}
+
 
 def test_two_planners_at_once_and_a_third_after_delivery_plan_each_occurrence_once(world: World) -> None:
     people = [f"p{number}" for number in range(300)]
@@ -27,7 +30,7 @@ def test_two_planners_at_once_and_a_third_after_delivery_plan_each_occurrence_on
 
 
 def test_a_consumer_killed_in_the_middle_loses_and_repeats_nothing(world: World) -> None:
-    short = {"CLAIM_SECONDS": "10", "EXPO_TIMEOUT_SECONDS": "4", "BATCH_SIZE": "5", "BACKSTOP_SECONDS": "5"}
+    short = QUICK | {"BATCH_SIZE": "5"}
     people = [f"p{number}" for number in range(100)]
     for name in people:
         world.person(name, due=this_minute())
@@ -56,12 +59,12 @@ def test_two_relays_share_the_work_and_survive_each_other(world: World) -> None:
     first.wait_for("relay_leads")
     second = world.start("creator relay")
     world.start("consumer send")
-    world.person("early", due=this_minute())
+    world.user("early")
     world.row("early", soon(1))
     world.sandbox.wait_for(lambda ledger: len(ledger) == 1, timeout=30)
     assert first.kill() == -9
     second.wait_for("relay_leads")
-    world.person("later", due=this_minute())
+    world.user("later")
     world.row("later", soon(1))
     world.sandbox.wait_for(lambda ledger: len(ledger) == 2, timeout=30)
     assert set(world.arrivals().values()) == {1}
@@ -70,7 +73,7 @@ def test_two_relays_share_the_work_and_survive_each_other(world: World) -> None:
 def test_the_broker_is_killed_with_everything_on_it(world: World, stack: LocalStack) -> None:
     people = [f"p{number}" for number in range(50)]
     for name in people:
-        world.person(name, due=this_minute())
+        world.user(name)
     relay = world.start("creator relay", BACKSTOP_SECONDS="3")
     relay.wait_for("relay_leads")
     send = world.start("consumer send")
@@ -91,7 +94,7 @@ def test_the_broker_is_killed_with_everything_on_it(world: World, stack: LocalSt
 def test_the_database_is_killed_and_comes_back(world: World, stack: LocalStack) -> None:
     people = [f"p{number}" for number in range(50)]
     for name in people:
-        world.person(name, due=this_minute())
+        world.user(name)
         world.row(name, soon(8))
     relay = world.start("creator relay", BACKSTOP_SECONDS="3")
     relay.wait_for("relay_leads")
@@ -107,7 +110,7 @@ def test_the_database_is_killed_and_comes_back(world: World, stack: LocalStack) 
 
 def test_a_sweep_needs_no_broker_message_to_have_survived(world: World) -> None:
     for name in ("never-published", "lost-on-the-broker", "held-by-the-dead", "far-too-late"):
-        world.person(name, due=this_minute())
+        world.user(name)
     world.row("never-published", soon(-5))
     world.row("lost-on-the-broker", soon(-5), enqueuedAt=soon(-4000))
     world.row("held-by-the-dead", soon(-5), enqueuedAt=soon(-4000), claim={"owner": "dead", "expiresAt": soon(-1)})
@@ -126,11 +129,11 @@ def test_a_sweep_needs_no_broker_message_to_have_survived(world: World) -> None:
 
 @pytest.mark.parametrize("fault", ["server_error_after", "close_after"])
 def test_an_unknown_outcome_is_recorded_and_sent_once_more(world: World, fault: str) -> None:
-    world.person("anna", due=this_minute())
+    world.user("anna")
     world.row("anna", soon(-1))
     world.sandbox.faults([{"fault": fault, "times": 1}])
-    world.start("creator relay")
-    world.start("consumer send")
+    world.start("creator relay", **QUICK)
+    world.start("consumer send", **QUICK)
     world.wait_until(lambda: world.messages.count_documents({"status": "sent"}) == 1, seconds=60)
     assert world.arrivals() == {"ExponentPushToken[anna]": 2}
     row = world.messages.find_one({})
@@ -141,10 +144,10 @@ def test_an_unknown_outcome_is_recorded_and_sent_once_more(world: World, fault: 
 
 
 def test_a_category_that_gives_up_never_sends_twice(world: World) -> None:
-    world.person("anna", due=this_minute())
+    world.user("anna")
     world.row("anna", soon(-1))
     world.sandbox.faults([{"fault": "server_error_after", "times": 1}])
-    policy = {"CATEGORY_POLICY": '{"meal": {"on_unknown": "give_up"}}'}
+    policy = QUICK | {"CATEGORY_POLICY": '{"meal": {"on_unknown": "give_up"}}'}
     world.start("creator relay", **policy)
     world.start("consumer send", **policy)
     world.wait_until(lambda: world.messages.count_documents({"status": "failed"}) == 1, seconds=60)

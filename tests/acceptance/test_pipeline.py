@@ -20,7 +20,7 @@ def test_reminders_arrive_at_their_minute_and_bad_documents_hurt_nobody(world: W
     world.tokens.update_one({"userId": "odd-token"}, {"$set": {"token": "abc"}})
 
     relay = world.start("creator relay")
-    send = world.start("consumer send")
+    send = world.start("consumer send", RECEIPT_DELAY_SECONDS="1")
     world.start("consumer receipts", RECEIPT_DELAY_SECONDS="1")
     planned = world.run("creator plan --json")
     assert planned.returncode == 0
@@ -124,12 +124,11 @@ def test_wishes_are_read_again_at_send_time(world: World) -> None:
 
 
 def test_what_is_late_by_more_than_the_grace_is_missed_not_sent(world: World) -> None:
-    world.person("late", due=this_minute())
-    world.person("in-time", due=this_minute())
-    world.row("late", soon(-120))
-    world.row("in-time", soon(-30))
-    world.ok("creator relay --once", GRACE_SECONDS="60")
-    world.ok("consumer send --once", GRACE_SECONDS="60")
+    for name, age in (("late", 120), ("in-time", 30)):
+        world.user(name)
+        world.row(name, soon(-age))
+    world.ok("creator relay --once", GRACE_SECONDS="100")
+    world.ok("consumer send --once", GRACE_SECONDS="100")
     assert world.outcomes()["late"] == ("is_missed", "too_late")
     assert world.arrivals() == {"ExponentPushToken[in-time]": 1}
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from deploy.local.stack import LocalStack
-from tests.acceptance.world import World, soon, this_minute
+from tests.acceptance.world import World, soon
 
 COMMANDS = ("creator plan", "creator relay", "creator sweep", "creator indexes", "consumer send", "consumer receipts")
 
@@ -73,7 +73,7 @@ def test_a_wrong_log_in_at_the_broker_is_told_and_not_repeated(world: World) -> 
 
 
 def test_sigterm_finishes_what_is_in_hand_and_leaves_nothing_claimed(world: World) -> None:
-    world.person("anna", due=this_minute())
+    world.user("anna")
     world.row("anna", soon(-1))
     world.sandbox.faults([{"fault": "delay", "ms": 1500}])
     world.ok("creator relay --once")
@@ -86,7 +86,7 @@ def test_sigterm_finishes_what_is_in_hand_and_leaves_nothing_claimed(world: Worl
 
 
 def test_a_second_sigterm_exits_at_once(world: World) -> None:
-    world.person("anna", due=this_minute())
+    world.user("anna")
     world.row("anna", soon(-1))
     world.sandbox.faults([{"fault": "hang", "seconds": 20}])
     world.ok("creator relay --once")
@@ -111,7 +111,7 @@ def test_a_frozen_broker_is_noticed_and_survived(world: World, stack: LocalStack
         send.wait_for("broker_connection_lost")
     finally:
         stack.broker.resume()
-    world.person("anna", due=this_minute())
+    world.user("anna")
     world.row("anna", soon(1))
     world.sandbox.wait_for(lambda ledger: len(ledger) == 1, timeout=60)
 

@@ -156,8 +156,7 @@ class World:
     def person(self, name: str, *, due: datetime, zone: str = "Asia/Kathmandu", **reminder: Any) -> None:
         """A user with one phone and one reminder that is due at the instant `due` in the user's zone."""
         local = due.astimezone(ZoneInfo(zone))
-        self.database["users"].insert_one({"_id": name, "timezone": zone, "locale": "en"})
-        self.phone(name)
+        self.user(name, zone)
         defaults = {
             "category": "meal",
             "label": "lunch",
@@ -167,6 +166,11 @@ class World:
         }
         self.database["reminders"].insert_one({"_id": f"r-{name}", "userId": name, **defaults, **reminder})
 
+    def user(self, name: str, zone: str = "Asia/Kathmandu") -> None:
+        """A user with one phone."""
+        self.database["users"].insert_one({"_id": name, "timezone": zone, "locale": "en"})
+        self.phone(name)
+
     def phone(self, name: str, **fields: Any) -> None:
         """A registered phone."""
         defaults = {"userId": name, "deviceId": f"d-{name}", "token": f"ExponentPushToken[{name}]", "platform": "ios"}
@@ -174,7 +178,7 @@ class World:
         self.tokens.insert_one(token)
 
     def row(self, name: str, due: datetime, **fields: Any) -> dict[str, Any]:
-        """A complete pending row of a person with a phone, as a plan would have inserted it; not yet on the broker."""
+        """A complete pending row without a reminder, for a person with a phone; not yet on the broker."""
         phone = self.tokens.find_one({"userId": name, "isActive": True})
         assert phone is not None
         local = due.astimezone(ZoneInfo("Asia/Kathmandu"))
@@ -182,7 +186,6 @@ class World:
             "userId": name,
             "deviceId": phone["deviceId"],
             "notificationTokenId": phone["_id"],
-            "reminderId": f"r-{name}",
             "category": "meal",
             "label": "lunch",
             "localDate": f"{local:%Y-%m-%d}",

@@ -1,6 +1,7 @@
 """`python -m tests.bench [--only NAME …] [--long]`: every promise of speed, measured against a bare baseline."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -39,13 +40,13 @@ def main() -> int:
     names = options.only or list(every if options.long else benches())
     missed = 0
     for name in names:
-        began = time.monotonic()
+        began, load = time.monotonic(), os.getloadavg()[0]
         found = every[name]()
-        print(f"{name} ({time.monotonic() - began:.0f} s)", flush=True)  # noqa: T201 - the result
+        print(f"{name} ({time.monotonic() - began:.0f} s, load before {load:.1f})", flush=True)
         for line in [f"  {figure}" for figure in found] + _beside(name):
-            print(line, flush=True)  # noqa: T201
+            print(line, flush=True)
         missed += sum(1 for figure in found if figure.verdict is Verdict.MISS)
-    print(f"{missed} below the floor" if missed else "every floor is reached")  # noqa: T201
+    print(f"{missed} below the floor" if missed else "every floor is reached")
     return 1 if missed else 0
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 class Verdict(StrEnum):
     """How a figure stands to what is asked of it."""
 
-    PASS = "PASS"  # noqa: S105 - a verdict
+    PASS = "PASS"
     BELOW_GOAL = "below its goal"
     MISS = "MISS"
     TOLD = ""
@@ -67,10 +67,11 @@ class Duel:
     bare: list[float] = field(default_factory=list)
 
     def figure(self, name: str, unit: str, wanted: Wanted) -> Figure:
-        """The medians and their ratio."""
+        """The median of the rounds' ratios: what else the machine does burdens both sides of a round alike."""
         ours, bare = statistics.median(self.ours), statistics.median(self.bare)
+        ratio = statistics.median(one / other for one, other in zip(self.ours, self.bare, strict=True))
         detail = f"{ours:,.0f} {unit} {_spread(self.ours)}; bare {bare:,.0f} {_spread(self.bare)}"
-        return Figure(name, ours / bare, "x bare", detail, wanted)
+        return Figure(name, ratio, "x bare", detail, wanted)
 
 
 def percentile(numbers: Iterable[float], share: float) -> float:

@@ -46,7 +46,7 @@ class Ground:
             settings["PUNKTLIG_EXPO_RATE_PER_SECOND"] = _NO_RATE
         client: MongoClient[Document]
         with MongoClient(self.stack.mongod.url, tz_aware=True, serverSelectionTimeoutMS=10_000) as client:
-            database = client.get_database(name, write_concern=WriteConcern("majority", j=True))
+            database: Database[Document] = client.get_database(name, write_concern=WriteConcern("majority", j=True))
             create_indexes(database)
             yield database, settings
             client.drop_database(name)

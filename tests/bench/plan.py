@@ -11,7 +11,7 @@ from tests.bench.ground import Document, ground
 from tests.bench.population import people, reminders
 from tests.bench.processes import Finished, run
 
-_USERS = 10_000
+_USERS = 20_000
 _EACH = 2
 _ROUNDS = 3
 _TIMES = [f"{hour:02}:{minute:02}" for hour in range(24) for minute in (0, 15, 30, 45)]

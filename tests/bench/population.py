@@ -61,7 +61,7 @@ def reminders(database: Database[Document], owners: Sequence[ObjectId], times: S
 
 
 def message(owner: ObjectId, category: str, due: datetime) -> Document:
-    """A whole pending message for an owner's device that stems from no reminder, so that it may be due at any instant."""
+    """A whole pending message for an owner's device; it stems from no reminder, so it may be due at any instant."""
     device = device_of(owner)
     return {
         "_id": ObjectId(),

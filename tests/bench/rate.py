@@ -44,7 +44,9 @@ def _figures(due: datetime, ledger: list[Document], asked: Sequence[Document]) -
         f"{min(sizes)} to {max(sizes)}; busiest second {_busiest_second(arrived)}"
     )
     return [
-        Figure("rate, 10,000 in one minute", seconds / _IDEAL_SECONDS, "x ideal", detail, Wanted(1.1, 1.1, at_most=True)),
+        Figure(
+            "rate, 10,000 in one minute", seconds / _IDEAL_SECONDS, "x ideal", detail, Wanted(1.1, 1.1, at_most=True)
+        ),
         Figure("rate, refusals (429)", refused, "requests", f"of {len(asked)}", Wanted(0, 0, at_most=True)),
     ]
 

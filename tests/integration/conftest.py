@@ -191,7 +191,9 @@ class FakeBroker:
             connection.sendall(f"RECEIPT\nreceipt-id:{headers['receipt']}\n\n\0".encode())
         if command == "SEND" and self._fires:
             canary = headers.get("canary", "")
-            told = f"MESSAGE\nsubscription:x\nmessage-id:1\nack:1\ncanary:{canary}\ndestination:{headers['destination']}"
+            told = (
+                f"MESSAGE\nsubscription:x\nmessage-id:1\nack:1\ncanary:{canary}\ndestination:{headers['destination']}"
+            )
             connection.sendall(told.encode() + b"\n\n" + body + b"\0")
 
 

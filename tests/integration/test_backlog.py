@@ -71,7 +71,7 @@ def test_others_are_not(backlog, rows, name):
 @pytest.mark.parametrize(
     ("fields", "awaited"),
     [
-        (lambda: {}, True),
+        (dict, True),
         (lambda: {"enqueuedAt": ...}, True),
         (lambda: {"nextAttemptAt": at(60)}, False),
         (lambda: {"enqueuedAt": at(-10)}, False),

@@ -21,7 +21,7 @@ def at(seconds):
 
 
 CLAIMABLE = {
-    "due and free": lambda: {},
+    "due and free": dict,
     "claim missing": lambda: {"claim": ...},
     "claim is null": lambda: {"claim": None},
     "claim is empty": lambda: {"claim": {}},

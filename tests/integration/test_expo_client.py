@@ -18,6 +18,7 @@ from consumer.domain.outcomes import (
     OutcomeUnknown,
     ProjectsMixed,
     Refused,
+    TooMany,
     Unclear,
 )
 from consumer.expo.client import ExpoClient, Receipt
@@ -80,8 +81,8 @@ SENDS = {
     "server_error_after": ({"fault": "server_error_after"}, is_unknown, 3),
     "server_error_after 504": ({"fault": "server_error_after", "status": 504}, is_unknown, 3),
     "close_after": ({"fault": "close_after"}, is_unknown, 3),
-    "hang": ({"fault": "hang", "seconds": 1}, is_unknown, 3),
-    "hang unaccepted": ({"fault": "hang", "seconds": 1, "accepted": False}, is_unknown, 0),
+    "hang": ({"fault": "hang", "seconds": 0.3}, is_unknown, 3),
+    "hang unaccepted": ({"fault": "hang", "seconds": 0.3, "accepted": False}, is_unknown, 0),
     "wrong_ticket_count": ({"fault": "wrong_ticket_count"}, is_unknown, 3),
     "too many tickets": ({"fault": "wrong_ticket_count", "by": 2}, is_unknown, 3),
     "not_json": ({"fault": "not_json"}, is_unknown, 3),
@@ -95,7 +96,9 @@ SENDS = {
     "forbidden": ({"fault": "forbidden"}, lambda o: isinstance(o, CredentialsRefused), 0),
     "too_many_experience_ids": (
         {"fault": "too_many_experience_ids"},
-        lambda o: isinstance(o, ProjectsMixed) and set(o.projects) == set(TOKENS) and len(set(o.projects.values())) == 2,
+        lambda o: (
+            isinstance(o, ProjectsMixed) and set(o.projects) == set(TOKENS) and len(set(o.projects.values())) == 2
+        ),
         0,
     ),
     "validation_error": ({"fault": "validation_error", "index": 1}, lambda o: o == ItemsInvalid(frozenset({1})), 0),
@@ -164,11 +167,15 @@ def test_tickets_stand_in_the_order_of_the_messages(expo, client):
     assert by_message == {"m0": first.ticket_id, "m2": third.ticket_id}
 
 
-def test_a_full_request_of_a_hundred_passes_and_one_more_is_told(client):
+def test_a_full_request_of_a_hundred_is_one_request(expo, client):
+    assert isinstance(client.send(messages([f"ExponentPushToken[many-{number}]" for number in range(100)])), Answered)
+    assert [request["recipients"] for request in expo.requests()] == [100]
+
+
+def test_one_message_more_is_never_made_into_two_requests_with_one_outcome(expo, client):
     many = [f"ExponentPushToken[many-{number}]" for number in range(101)]
-    assert isinstance(client.send(messages(many[:100])), Answered)
-    outcome = client.send(messages(many))
-    assert not isinstance(outcome, Answered | OutcomeUnknown)
+    assert client.send(messages(many)) == TooMany()
+    assert expo.requests() == []
 
 
 def test_tokens_of_two_projects_are_told_apart(client):
@@ -190,7 +197,7 @@ def test_a_trickling_answer_is_cut_at_the_total_deadline(expo):
 
 
 def test_a_silent_answer_is_cut_at_the_total_deadline(expo):
-    expo.faults([{"fault": "hang", "seconds": 4}])
+    expo.faults([{"fault": "hang", "seconds": 3}])
     asked = time.monotonic()
     assert is_unknown(ExpoClient(expo.url, 0.7).send(messages()))
     assert 0.6 < time.monotonic() - asked < 3
@@ -216,7 +223,7 @@ def test_tls_to_a_server_without_it_is_not_sent(expo):
     assert is_not_sent(ExpoClient(expo.url.replace("http:", "https:"), 5.0).send(messages()))
 
 
-def test_a_service_that_was_restarted_between_two_requests(expo):
+def test_a_service_that_went_away_between_two_requests():
     with SandboxProcess("--rate=0") as other:
         client = ExpoClient(other.url, 5.0)
         assert isinstance(client.send(messages()), Answered)
@@ -268,7 +275,7 @@ class Stranger:
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self):
         self._server.shutdown()
@@ -404,7 +411,7 @@ def test_receipt_errors_have_their_meaning(expo, client, name, refused):
 def test_receipts_that_cannot_be_read_are_an_outcome_and_can_be_asked_again(expo, client, fault):
     ids = ticket_ids(client)
     order = {"fault": fault, "on": "receipts", "times": 1}
-    expo.faults([order | ({"seconds": 1} if fault is Fault.HANG else {})])
+    expo.faults([order | ({"seconds": 0.3} if fault is Fault.HANG else {})])
     assert not isinstance(client.receipts(ids), list)
     assert len(client.receipts(ids)) == 3
 

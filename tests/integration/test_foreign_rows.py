@@ -39,10 +39,15 @@ def sweep(db, backlog, brokers, credentials):
     def now():
         return server_now(db)
 
-    ringer = Ringer(
-        Bell(publisher, timedelta(hours=2)), backlog, RingRules(now, 100, frozenset(POLICIES)), metrics
+    ringer = Ringer(Bell(publisher, timedelta(hours=2)), backlog, RingRules(now, 100, frozenset(POLICIES)), metrics)
+    rules = SweepRules(
+        policies=POLICIES,
+        max_attempts=5,
+        resend_pause=timedelta(seconds=30),
+        interval=MINUTES,
+        window=timedelta(hours=2),
+        receipt_give_up=timedelta(days=1),
     )
-    rules = SweepRules(POLICIES, 5, MINUTES, timedelta(hours=2), timedelta(days=1))
     sweeper = Sweeper(backlog, Audience(db), ringer, rules, metrics)
     yield lambda: sweeper.run(now())
     publisher.close()

@@ -1,5 +1,6 @@
 """The permit that paces all consumers together: never over the rate, never over the connections."""
 
+import itertools
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ def test_four_consumers_together_never_pass_the_rate_in_any_rolling_second(db):
     def consume(name):
         mine, begun = limiter(db, rate, hold_seconds=hold_ms / 1000), []
         start.wait(10)
-        end = time.monotonic() + 2.5
+        end = time.monotonic() + 1.8
         while time.monotonic() < end:
             slot = f"{name}-{len(begun)}"
             permit = mine.acquire(slot, batch)
@@ -55,7 +56,7 @@ def test_there_is_no_burst_after_idle_time(db):
     permits.acquire("a", 10)
     permits = limiter(db, rate=10, connections=99)
     waits = [permits.acquire(f"s{number}", 10).wait_seconds for number in range(3)]
-    spaced = [later - earlier for earlier, later in zip(waits, waits[1:], strict=False)]
+    spaced = [later - earlier for earlier, later in itertools.pairwise(waits)]
     assert all(gap == pytest.approx(10 / (10 * PACE), abs=0.1) for gap in spaced)
 
 

@@ -278,7 +278,9 @@ def test_an_end_is_an_end(rows, status):
 def test_a_planner_moves_a_free_future_row_to_its_new_instant(rows):
     row_id = rows.plant(scheduledAt=at(600), enqueuedAt=at(-60), nextAttemptAt=at(-1), claim={})
     started, instant = at(0), at(7200)
-    assert rows.make(moves.move_in_place(row_id, Placement(instant, "Asia/Tokyo", "new"), None, planned_at=started)) == 1
+    assert (
+        rows.make(moves.move_in_place(row_id, Placement(instant, "Asia/Tokyo", "new"), None, planned_at=started)) == 1
+    )
     row = rows.see(row_id)
     assert row["scheduledAt"] == instant
     assert (row["timezone"], row["notificationTokenId"], row["plannedAt"]) == ("Asia/Tokyo", "new", started)

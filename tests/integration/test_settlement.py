@@ -223,8 +223,9 @@ def test_the_token_that_the_request_carried_is_retired_not_the_devices_new_one(r
     assert tokens.see("old")["retiredReason"] == "replaced"
 
 
-@pytest.mark.parametrize(("dead", "of", "retired"), [(9, 20, True), (10, 20, False), (19, 19, True)])
-def test_an_implausible_share_of_dead_devices_is_not_believed(rows, tokens, settler, metrics, dead, of, retired):
+@pytest.mark.parametrize("case", [(9, 20, True), (10, 20, False), (19, 19, True)], ids=str)
+def test_an_implausible_share_of_dead_devices_is_not_believed(rows, tokens, settler, metrics, case):
+    dead, of, retired = case
     tickets = {}
     for number in range(dead):
         tokens.plant(f"t{number}", failureCount=1)

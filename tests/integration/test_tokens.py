@@ -135,7 +135,9 @@ def test_two_phones_that_swap_their_tokens_at_once_end_with_one_each(db, tokens)
     names = ("x", "y")
     for _ in range(5):
         pairs = [(d, t) for d in names for t in names]
-        at_once(4, lambda n, p=pairs: TokenStore(db).register(phone(device=p[n][0], token=f"ExponentPushToken[{p[n][1]}]")))
+        at_once(
+            4, lambda n, p=pairs: TokenStore(db).register(phone(device=p[n][0], token=f"ExponentPushToken[{p[n][1]}]"))
+        )
         found = active(tokens)
         assert len({token["deviceId"] for token in found}) == len(found)
         assert len({token["token"] for token in found}) == len(found)

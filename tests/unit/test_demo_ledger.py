@@ -15,6 +15,7 @@ from deploy.local.demo.scenario import Edit, Expectation, Fate, Scenario
 from deploy.local.demo.verdict import (
     Verdict,
     judge_counters,
+    judge_haste,
     judge_rows,
     judge_skips,
     judge_tokens,
@@ -193,6 +194,12 @@ def test_what_the_ledger_found_is_told_too() -> None:
     complaints = judge_rows(scenario_of(expectation(1), expectation(2)), [row(1), row(2), row(9)], found)
     assert [word for word in ("stray", ": lost", ": repeated", "nobody asked") if any(word in c for c in complaints)]
     assert len(complaints) == 4
+
+
+def test_a_second_copy_must_not_come_too_soon() -> None:
+    assert judge_haste(Tally(), 13) == []
+    assert judge_haste(Tally(resent_after=15.2), 13) == []
+    assert len(judge_haste(Tally(resent_after=12.9), 13)) == 1
 
 
 def test_planners_must_skip_and_plan_what_the_scenario_says() -> None:

@@ -17,7 +17,13 @@ from shared.domain.envelope import (
 )
 
 DUE = datetime(2026, 3, 29, 7, 0, tzinfo=UTC)
-GOOD = {"v": 1, "kind": "send", "category": "meal", "dueAt": "2026-03-29T07:00:00Z", "ids": ["65f0c0ffee65f0c0ffee65f0"]}
+GOOD = {
+    "v": 1,
+    "kind": "send",
+    "category": "meal",
+    "dueAt": "2026-03-29T07:00:00Z",
+    "ids": ["65f0c0ffee65f0c0ffee65f0"],
+}
 
 
 def test_the_wire_form_is_the_contract():
@@ -31,9 +37,7 @@ def test_the_wire_form_is_the_contract():
 @given(
     kind=st.sampled_from(Kind),
     category=st.text(),
-    due=st.datetimes(
-        min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(UTC)  # noqa: DTZ001
-    ),
+    due=st.timedeltas(timedelta(days=-9_000), timedelta(days=30_000)).map(lambda away: DUE + away),
     ids=st.lists(st.text() | st.dictionaries(st.text(), st.integers()), min_size=1, max_size=100),
     early=st.integers(0, 3),
 )
@@ -93,7 +97,9 @@ def test_anything_else_is_undecodable_and_nothing_worse(name):
     assert "\n" not in str(caught.value)
 
 
-@given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode()))
+@given(
+    st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda v: json.dumps(v).encode())
+)
 def test_no_bytes_raise_anything_but_undecodable(body):
     with pytest.raises(Undecodable):
         decode(body, Kind.SEND)
@@ -118,7 +124,7 @@ def test_instants_are_written_in_utc(instant, text):
 
 @pytest.mark.parametrize("value", ["2026-03-29", "2026-03-29T07:00:00", "", "now", None, 5])
 def test_an_instant_must_name_its_offset(value):
-    with pytest.raises(ValueError, match="instant|Invalid isoformat"):
+    with pytest.raises(ValueError, match=r"instant|Invalid isoformat"):
         parse_instant(value)
 
 
@@ -130,7 +136,11 @@ def test_frames_hold_one_category_and_one_slice_of_a_second_each():
         ("d", "meal", DUE + timedelta(seconds=1)),
     ]
     frames = list(group_by_due(Kind.SEND, rows, 100))
-    assert {(frame.category, frame.ids) for frame in frames} == {("meal", ("a", "c")), ("mood", ("b",)), ("meal", ("d",))}
+    assert {(frame.category, frame.ids) for frame in frames} == {
+        ("meal", ("a", "c")),
+        ("mood", ("b",)),
+        ("meal", ("d",)),
+    }
 
 
 def test_no_row_rings_before_its_own_instant():

@@ -99,6 +99,13 @@ def timeline(rows: Iterable[Document], due: datetime) -> str:
     return "; ".join(lives) or "no row"
 
 
+def judge_haste(tally: Tally, least_seconds: float) -> list[str]:
+    """A second copy may follow only after a pause, in which the first one's answer might still have come."""
+    if tally.resent_after is None or tally.resent_after >= least_seconds:
+        return []
+    return [f"a second copy came {tally.resent_after:.1f} s after the first; at least {least_seconds:g} s must pass"]
+
+
 def judge_skips(scenario: Scenario, summaries: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the planners said they skipped, against the scenario; they plan all of it once between them."""
     wanted = Counter(one.reason for one in scenario.expected(Fate.SKIPPED))

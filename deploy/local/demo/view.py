@@ -163,7 +163,7 @@ class LiveShow:
         return layout
 
     def _title(self) -> RenderableType:
-        text = Text(" Punktlig ", style="bold reverse")
+        text = Text.assemble((" Punktlig ", "bold reverse"))
         if self._console.width >= _WIDE:
             text.append("  reminders around the world, one minute, many accidents", style="dim")
         line = Table.grid(expand=True)
