@@ -2,6 +2,9 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
 
+# Every test starts many processes: without compiled modules each start takes twice as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench up down lock format
 

@@ -1,5 +1,6 @@
 """Dispatch: mark, post, record. One HTTP request at a time, and what its answer says about each of its rows."""
 
+import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
@@ -41,11 +42,16 @@ class DispatchRules:
 
 @dataclass(frozen=True)
 class Held:
-    """A claim, and this machine's clock (`boottime`) just before it was made and when its rows were judged."""
+    """A claim, and three instants on this machine's boottime clock.
+
+    `asked_at` is just before the claim was made, `judged_at` when its rows were judged; for the rate's sake no
+    request is made before `not_before`.
+    """
 
     claim: Claim
     asked_at: float
     judged_at: float
+    not_before: float
 
 
 class Dispatcher:
@@ -73,6 +79,7 @@ class Dispatcher:
             if not ready:
                 continue
             batch = self._marked(ready, held, aftermath)
+            self._pace(held)
             if not batch.items or not self._in_time(batch, held, aftermath):
                 continue
             self._observe_lateness(batch, held)
@@ -120,6 +127,12 @@ class Dispatcher:
             self._store.apply(moves.release(lost, held.claim.owner))
             aftermath.ring_again(lost, timedelta())
         return Batch(attempt, category, [pair for pair in ready if pair[0].row["_id"] in marked])
+
+    def _pace(self, held: Held) -> None:
+        """Hold the request back to the permit's instant: claims take longer or shorter, and rates are strict."""
+        early = held.not_before - boottime()
+        if early > 0:
+            time.sleep(early)
 
     def _in_time(self, batch: Batch, held: Held, aftermath: Aftermath) -> bool:
         """The last look at a clock that runs on while a process is stopped, directly before the request."""

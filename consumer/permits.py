@@ -1,17 +1,23 @@
 """Waits for a permit: room in the shared rate and one of the project's connections to Expo."""
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shared.adapters.errors import DatabaseUnavailable
 from shared.adapters.mongo.limiter import Limiter, Permit
 from shared.adapters.stomp.connection import unique_name
+from shared.runtime.clock import boottime
 from shared.runtime.lifecycle import Shutdown
 from shared.runtime.metrics import Metrics
 
+# Claiming, reading and marking take about this long, the first time longer. Requests that follow others are held back
+# to this distance from their permit's instant, for a late one followed by punctual ones would crowd a second.
+_PREPARATION_SECONDS = 0.1
 # How long until another consumer may have given a connection back: a good answer takes about this long.
 _BUSY_SECONDS = 0.02
+_STOP_CHECK_SECONDS = 0.5
 
 
 class Stopping(Exception):
@@ -21,12 +27,16 @@ class Stopping(Exception):
 class Permits:
     """Hands out permits; each wait ends early when the process is asked to stop."""
 
-    def __init__(self, limiter: Limiter, shutdown: Shutdown, metrics: Metrics) -> None:
+    def __init__(self, limiter: Limiter, connections: int, shutdown: Shutdown, metrics: Metrics) -> None:
         self._limiter, self._shutdown, self._metrics = limiter, shutdown, metrics
+        # This process can never use more than all connections: waiting for one of its own threads asks no database.
+        self._own = threading.BoundedSemaphore(connections)
 
     @contextmanager
-    def permit(self, recipients: int) -> Iterator[None]:
+    def permit(self, recipients: int) -> Iterator[float]:
         """Hold a permit for one request of `recipients` (0 for a request for receipts).
+
+        Yields at the permit's instant; what is yielded is before when the request may not be made (boottime clock).
 
         Raises:
             Stopping: asked to stop while waiting.
@@ -35,14 +45,26 @@ class Permits:
         """
         with self._metrics.permit_seconds.time():
             permit = self._acquire(recipients)
+        preparation = 0.0 if permit.is_first else min(_PREPARATION_SECONDS, permit.share_seconds)
+        not_before = boottime() + permit.wait_seconds + preparation
         try:
             if permit.wait_seconds and self._shutdown.wait(permit.wait_seconds):
                 raise Stopping
-            yield
+            yield not_before
         finally:
             self._release(permit)
 
     def _acquire(self, recipients: int) -> Permit:
+        while not self._own.acquire(timeout=_STOP_CHECK_SECONDS):
+            if self._shutdown.requested:
+                raise Stopping
+        try:
+            return self._acquire_shared(recipients)
+        except BaseException:
+            self._own.release()
+            raise
+
+    def _acquire_shared(self, recipients: int) -> Permit:
         slot = unique_name()
         while (permit := self._limiter.acquire(slot, recipients)) is None:
             if self._shutdown.wait(_BUSY_SECONDS * random.uniform(0.5, 1.5)):  # noqa: S311 - jitter, not a secret
@@ -50,6 +72,7 @@ class Permits:
         return permit
 
     def _release(self, permit: Permit) -> None:
+        self._own.release()
         try:
             self._limiter.release(permit)
         except DatabaseUnavailable:

@@ -30,7 +30,7 @@ from shared.adapters.mongo.client import Document
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
 from shared.domain import moves
-from shared.domain.decision import unresolved_attempts
+from shared.domain.decision import definite_attempts
 from shared.domain.states import Reason
 from shared.runtime.clock import boottime
 from shared.runtime.logs import get_logger
@@ -196,11 +196,6 @@ class Recorder:
         if rest:
             self._store.apply(moves.reopen(batch.attempt, rest))
         return groups
-
-
-def definite_attempts(row: Document) -> int:
-    """How many requests have definitely not sent this row."""
-    return int(row.get("attempts") or 0) - unresolved_attempts(row)
 
 
 def _regrouped(batch: Batch, outcome: RequestOutcome) -> list[list[Outgoing]]:

@@ -29,6 +29,9 @@ _PREFETCH_PER_WORKER = 16
 _RECEIPT_WORKERS = 2
 # While some workers hold a connection to Expo, the others read and claim.
 _EXTRA_WORKERS = 2
+# A connection slot outlives its request by this much if its process was killed; claiming before and recording after
+# the request fit into it.
+_SLOT_MARGIN_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,12 @@ class _Common:
             settings.expo_url, settings.request_timeout, settings.expo_access_token.get_secret_value()
         )
         self.limiter = Limiter(
-            process.database, settings.expo_rate_per_second, settings.expo_connections, settings.claim_seconds
+            process.database,
+            settings.expo_rate_per_second,
+            settings.expo_connections,
+            settings.request_timeout + _SLOT_MARGIN_SECONDS,
         )
-        self.permits = Permits(self.limiter, shutdown, process.metrics)
+        self.permits = Permits(self.limiter, settings.expo_connections, shutdown, process.metrics)
         brake = RetireBrake(settings.mass_retire_share, settings.mass_retire_minimum)
         self.settler = Settler(self.store, brake, settings.failure_ceiling, process.metrics)
 

@@ -26,7 +26,7 @@ from shared.runtime.metrics import Metrics
 LEASE_SECONDS = 10.0
 _RENEW_SECONDS = 3.0
 _STREAM_WAIT_MS = 1_000
-_SCAN_CHUNK = 10_000
+_SCAN_CHUNK = 2_000
 _RETRY_SECONDS = 1.0
 
 

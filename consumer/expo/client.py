@@ -58,7 +58,9 @@ class ExpoClient:
         return self._local.client, self._local.session
 
     def send(self, messages: Sequence[ExpoMessage]) -> RequestOutcome:
-        """Post up to 100 messages of one project, in one request."""
+        """Post up to 100 messages of one project, in one request; more are TooMany without any request."""
+        if len(messages) > MAX_MESSAGES:
+            return TooMany()  # the SDK would make several requests of them, with one outcome for all
         client, session = self._client()
         try:
             tickets = client.publish_multiple(list(messages))
@@ -68,6 +70,8 @@ class ExpoClient:
 
     def receipts(self, ticket_ids: Sequence[str]) -> list[Receipt] | RequestOutcome:
         """Ask for up to 1,000 receipts; those not ready are absent. Asking changes nothing, so it can be repeated."""
+        if len(ticket_ids) > MAX_RECEIPTS:
+            return TooMany()
         client, session = self._client()
         tickets = [PushTicket(push_message=None, status="ok", message="", details=None, id=one) for one in ticket_ids]
         try:

@@ -12,6 +12,7 @@ from shared.domain.localtime import local_clock_at, local_date_at
 from shared.domain.policy import Policies
 from shared.domain.states import Reason, Status
 
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998
 _NEEDED: Mapping[str, type | tuple[type, ...]] = {
     "category": str,
     "label": str,
@@ -32,6 +33,19 @@ class Adoption:
     copies: list[Document] = field(default_factory=list)
 
 
+# The bookkeeping fields that are not instants, and what they must be to be kept.
+_BOOKKEEPING: Mapping[str, type] = {
+    "status": str,
+    "reason": str,
+    "isDeleted": bool,
+    "claim": dict,
+    "attempts": int,
+    "attemptId": str,
+    "unresolvedAttempts": int,
+    "ticketId": str,
+}
+
+
 def is_whole(row: Mapping[str, Any]) -> bool:
     """Whether the row has the bookkeeping and the device that every part relies on."""
     return "isDeleted" in row and all(row.get(name) is not None for name in ("status", "localDate", "deviceId"))
@@ -44,6 +58,8 @@ def complaint(row: Document, policies: Policies) -> str | None:
     for name, kind in _NEEDED.items():
         if not isinstance(row.get(name), kind):
             return f"{name}: missing or of the wrong type"
+    if not _FIRST_YEAR <= row["scheduledAt"].year <= _LAST_YEAR:
+        return f"scheduledAt: in the year {row['scheduledAt'].year}"
     if row["category"] not in policies:
         return f"category: {row['category'][:40]!r} is not one of the settings' CATEGORIES"
     if row.get("status") not in (None, Status.PENDING.value):
@@ -88,8 +104,17 @@ def _address(token: Token) -> Document:
 
 
 def _missing_state(row: Document, now: datetime) -> Document:
+    """The bookkeeping it lacks, or has in a type that no part could work with."""
     state = {"createdAt": now, "plannedAt": now, "data": None, **blank_state()}
-    return {name: value for name, value in state.items() if row.get(name) is None}
+    return {name: value for name, value in state.items() if not _is_usable(name, row.get(name))}
+
+
+def _is_usable(name: str, value: Any) -> bool:
+    if name == "data":
+        return isinstance(value, dict)
+    if name.endswith("At"):
+        return isinstance(value, datetime)
+    return isinstance(value, _BOOKKEEPING[name])
 
 
 def _times(row: Document, user: User | None, now: datetime) -> Document:

@@ -28,5 +28,5 @@ if ! .venv/bin/uv --version >/dev/null 2>&1 || ! .venv/bin/python -c '' 2>/dev/n
     awk '/^uv==/{p=1} p{print} p&&!/\\$/{exit}' requirements-dev.lock > .venv/uv.txt
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.txt
 fi
-.venv/bin/uv pip sync --quiet --require-hashes --python .venv/bin/python requirements-dev.lock
+.venv/bin/uv pip sync --quiet --require-hashes --compile-bytecode --python .venv/bin/python requirements-dev.lock
 echo "$wanted" > .venv/.lock

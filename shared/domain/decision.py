@@ -142,7 +142,7 @@ def _readiness(row: Row, known: Circumstances, rules: Rules, now: datetime) -> D
     due = max(row["scheduledAt"], row.get("nextAttemptAt") or row["scheduledAt"])
     if due > now:
         return Hold(due)
-    if (row.get("attempts") or 0) - unresolved_attempts(row) >= rules.max_attempts:
+    if definite_attempts(row) >= rules.max_attempts:
         return Reject(Reason.RETRIES_EXHAUSTED)
     content = _content(row, known)
     if content is None:
@@ -189,7 +189,17 @@ def _parse_date(text: object) -> date | None:
 
 def unresolved_attempts(row: Row) -> int:
     """How many requests were made for the row whose outcome nobody knows, one in flight or abandoned included."""
-    return int(row.get("unresolvedAttempts") or 0) + (1 if row.get("attemptId") else 0)
+    return _count(row, "unresolvedAttempts") + (1 if row.get("attemptId") else 0)
+
+
+def definite_attempts(row: Row) -> int:
+    """How many requests have definitely not sent this row."""
+    return _count(row, "attempts") - unresolved_attempts(row)
+
+
+def _count(row: Row, name: str) -> int:
+    value = row.get(name)
+    return value if isinstance(value, int) else 0  # another program may have written anything
 
 
 def grace_end(row: Row, policy: CategoryPolicy) -> datetime:

@@ -18,6 +18,8 @@ from shared.domain.states import SkipReason
 from shared.domain.zones import BadTimezone, parse_zone
 
 EPOCH = date(1970, 1, 1)
+# Beyond them local dates may leave Python's calendar.
+_FIRST_YEAR, _LAST_YEAR = 2, 9998
 _BRACKETED_TOKEN = re.compile(r"(?:ExponentPushToken|ExpoPushToken)\[[^\[\]\s]{1,200}\]")
 
 
@@ -231,6 +233,8 @@ def _instant(document: Mapping[str, Any], name: str) -> datetime | None:
         return None
     if not isinstance(value, datetime):
         raise BadDocument(SkipReason.BAD_DOCUMENT, f"{name}: a {type(value).__name__}, not an instant")
+    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+        raise BadDocument(SkipReason.BAD_DOCUMENT, f"{name}: in the year {value.year}")
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 VERSION = 1
+MOST_IDS = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLICE = timedelta(milliseconds=50)
 
@@ -75,6 +76,8 @@ def decode(text: str | bytes, kind: Kind) -> Frame:
     ids, early = body.get("ids"), body.get("early", 0)
     if not isinstance(ids, list) or not ids or not all(isinstance(item, str | dict) for item in ids):
         raise Undecodable("ids: not a list of ids")
+    if len(ids) > MOST_IDS:
+        raise Undecodable(f"ids: {len(ids)} of them, more than {MOST_IDS}")
     if not isinstance(early, int) or not isinstance(body.get("category"), str):
         raise Undecodable("category or early: wrong type")
     if body.get("kind") != kind:

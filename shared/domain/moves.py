@@ -47,7 +47,7 @@ class Move:
     """A guarded write: `update` applies to the documents that match `where`, and to no other."""
 
     where: Document
-    update: list[Document]
+    update: list[Document] | Document
 
 
 def _later(milliseconds: int) -> Document:
@@ -274,7 +274,7 @@ def enqueued(ids: Sequence[Any]) -> Move:
     """Note that the broker has answered for a message that rings these rows, pending or awaiting a receipt."""
     status = {"$in": [Status.PENDING.value, Status.SENT.value]}
     where = {"_id": {"$in": list(ids)}, "status": status, "isDeleted": False}
-    return Move(where, [{"$set": {"enqueuedAt": "$$NOW"}}])
+    return Move(where, {"$currentDate": {"enqueuedAt": True}})  # the server's clock too, for less of its time
 
 
 def unqueue(ids: Sequence[Any]) -> Move:
@@ -286,9 +286,13 @@ def unqueue(ids: Sequence[Any]) -> Move:
 
 
 def _ticketed(tickets: Mapping[Any, str]) -> Document:
-    # An old ticket's answer must never touch a row that has been sent again under a newer one.
-    pairs = [{"_id": row_id, "ticketId": ticket} for row_id, ticket in tickets.items()]
-    return {"$or": pairs, "status": Status.SENT.value}
+    # An old ticket's answer must never touch a row that has been sent again under a newer one; and since a ticket
+    # belongs to one message only, two lists say the same as a list of pairs, at a third of the cost.
+    return {
+        "_id": {"$in": list(tickets)},
+        "ticketId": {"$in": list(tickets.values())},
+        "status": Status.SENT.value,
+    }
 
 
 def confirm(tickets: Mapping[Any, str], settled_by: str) -> Move:

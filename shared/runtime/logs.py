@@ -8,7 +8,7 @@ from typing import Any, TextIO
 import structlog
 
 _TOKEN = re.compile(r"(Expo(?:nent)?PushToken\[)[^\]]*\]")
-_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s:@]+:[^@\s]+@", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s:@]*:[^@\s]+@", re.IGNORECASE)
 _SECRET_KEYS = ("token", "passcode", "password", "secret", "authorization")
 _ID_SUFFIX = ("id", "_ids")
 
@@ -39,7 +39,12 @@ def configure_logs(form: str = "auto", stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, redact, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,  # before the redaction: a traceback is text like any other
+                redact,
+                renderer,
+            ],
             foreign_pre_chain=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),

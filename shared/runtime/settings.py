@@ -45,7 +45,7 @@ class PolicySetting(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    grace_seconds: float | None = Field(default=None, gt=0)
+    grace_seconds: float | None = Field(default=None, gt=0, le=315_360_000, allow_inf_nan=False)
     on_unknown: Literal["resend_once", "give_up"] = "resend_once"
     ignore_allowed_hours: bool = False
     priority: Literal["default", "normal", "high"] | None = None
@@ -57,7 +57,9 @@ class PolicySetting(BaseModel):
 # Safety messages are for emergencies: they ignore quiet hours and break through focus modes.
 _SAFETY = PolicySetting(ignore_allowed_hours=True, priority="high", interruption_level="time-sensitive")
 
-Positive = Annotated[float, Field(gt=0)]
+# Ten years: more than any duration here can mean, and little enough for every clock and time-out.
+_LONGEST = 315_360_000
+Positive = Annotated[float, Field(gt=0, le=_LONGEST, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -93,7 +95,7 @@ class Settings(BaseSettings):
     drain_seconds: Positive = 25
     mass_retire_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     mass_retire_minimum: Count = 20
-    retention_days: Count = 90
+    retention_days: Annotated[int, Field(ge=1, le=36_500)] = 90
     http_port: Annotated[int, Field(ge=0, le=65535)] = 0
     log_format: Literal["auto", "json", "text"] = "auto"
 

@@ -49,9 +49,10 @@ def test_three_device_failures_in_a_row_retire_and_a_confirmed_receipt_starts_an
 
 
 def test_a_mass_of_dead_devices_is_not_believed(world: World) -> None:
+    due = soon(-1)
     for number in range(40):
         world.user(f"p{number}")
-        world.row(f"p{number}", soon(-1))
+        world.row(f"p{number}", due)
     world.sandbox.faults([{"fault": "ticket_error", "error": "DeviceNotRegistered"}])
     _send_all(world)
     assert set(world.outcomes().values()) == {("failed", "device_not_registered")}

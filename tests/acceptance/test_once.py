@@ -34,8 +34,8 @@ def test_a_consumer_killed_in_the_middle_loses_and_repeats_nothing(world: World)
     people = [f"p{number}" for number in range(100)]
     for name in people:
         world.person(name, due=this_minute())
-    # Each request takes a quarter of a second, so the burst is still going on when the first arrivals are seen.
-    world.sandbox.faults([{"fault": "delay", "ms": 250}])
+    # Each request takes a second, so the burst is still going on when the first arrivals are seen.
+    world.sandbox.faults([{"fault": "delay", "ms": 1000}])
     world.start("creator relay", **short)
     first = world.start("consumer send", **short)
     world.ok("creator plan")

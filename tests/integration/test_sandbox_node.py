@@ -151,9 +151,7 @@ def test_whole_requests_that_fail(sandbox, sdk, fault, expected):
     error = sdk("sendUnchunked", messages=_messages(1))["error"]
 
     assert {name: error.get(name) for name in expected} == expected
-    assert (error.get("errorData") or {}).get("error") == (
-        "invalid_token" if fault == "unauthorized" else None
-    )
+    assert (error.get("errorData") or {}).get("error") == ("invalid_token" if fault == "unauthorized" else None)
 
 
 def test_mixed_projects(sdk):

@@ -55,9 +55,7 @@ def _code(answer):
 
 
 def test_the_python_sdk_sends_in_chunks_and_reads_receipts(sandbox, client):
-    messages = [
-        PushMessage(to=f"ExponentPushToken[{n}]", title="é", data={"messageId": str(n)}) for n in range(250)
-    ]
+    messages = [PushMessage(to=f"ExponentPushToken[{n}]", title="é", data={"messageId": str(n)}) for n in range(250)]
 
     tickets = client.publish_multiple(messages)
     receipts = client.check_receipts_multiple(tickets)

@@ -132,6 +132,16 @@ def test_eight_pollers_of_overlapping_batches_count_each_failure_once(db, rows, 
     assert resolved(metrics, "failed", "unknown_error") == 16
 
 
+def test_a_row_that_others_have_settled_is_not_counted_with_the_rest_of_its_answer(rows, tokens, settler, metrics):
+    for name in ("t", "other"):
+        tokens.plant(name)
+    first, second = sent(rows), sent(rows, "other", ticketId="b")
+    settler.settle([failed(first, Reason.UNKNOWN_ERROR)], judged=1)
+    settler.settle([failed(first | second, Reason.UNKNOWN_ERROR)], judged=2)
+    assert (tokens.see("t")["failureCount"], tokens.see("other")["failureCount"]) == (1, 1)
+    assert resolved(metrics, "failed", "unknown_error") == 2
+
+
 def test_a_transaction_that_fails_half_way_leaves_neither_end_nor_count(db, rows, tokens):
     tokens.plant("t")
     tickets = sent(rows)

@@ -45,9 +45,7 @@ def test_the_first_wrong_path_is_named(body, complaint):
 
 
 def test_a_message_with_every_field_passes():
-    texts = dict.fromkeys(
-        ("title", "subtitle", "body", "channelId", "icon", "categoryId", "threadId", "tag"), "x"
-    )
+    texts = dict.fromkeys(("title", "subtitle", "body", "channelId", "icon", "categoryId", "threadId", "tag"), "x")
     numbers = {"ttl": 5, "expiration": 1_780_000_000, "badge": 0}
     flags = dict.fromkeys(("mutableContent", "contentAvailable", "_displayInForeground"), True)
     others = {

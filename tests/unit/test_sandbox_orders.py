@@ -16,9 +16,7 @@ def _book(*orders, now=0.0):
 
 
 def test_the_page_lists_every_fault_with_its_own_parameters():
-    rows = re.findall(
-        r"^\| `(\w+)`( ●)? \| [^|]* \| ([^|]*)\|$", _PAGE.read_text(encoding="utf-8"), re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(\w+)`( ●)? \| [^|]* \| ([^|]*)\|$", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     told = {
         name: (bool(dot), set(re.findall(r"`(\w+)`", parameters.replace("(`data`)", ""))))
@@ -108,9 +106,7 @@ def test_an_order_strikes_only_the_requests_it_is_for():
 
 
 def test_the_first_deciding_fault_wins_and_delays_add_up():
-    book = _book(
-        {"fault": "delay", "ms": 40}, {"fault": "hang"}, {"fault": "delay", "ms": 2}, {"fault": "null_body"}
-    )
+    book = _book({"fault": "delay", "ms": 40}, {"fault": "hang"}, {"fault": "delay", "ms": 2}, {"fault": "null_body"})
 
     struck = book.strike_request(On.SEND, [], 0.0)
 

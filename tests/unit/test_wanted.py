@@ -201,6 +201,11 @@ def test_a_user_who_moved_has_the_row_moved_and_no_second_one():
     assert not changes.deletes
 
 
+def test_a_row_whose_minute_has_passed_where_the_user_is_now_is_left_to_the_send_stage():
+    changes = plan(users=[user(timezone="Asia/Tokyo")], known=[row()])
+    assert (changes.moves, dict(changes.deletes)) == ([], {})
+
+
 @pytest.mark.parametrize("status", ["sent", "success", "failed", "is_missed"])
 def test_what_was_sent_or_ended_is_never_moved_or_deleted(status):
     changes = plan(users=[user(timezone="America/New_York")], known=[row(status=status)])

@@ -6,7 +6,8 @@ from typing import Any
 from shared.adapters.mongo.client import Database, Document, translated
 
 _USER = {"timezone": 1, "locale": 1, "isActive": 1, "preferences": 1}
-_TOKEN = {"userId": 1, "deviceId": 1, "token": 1, "project": 1, "isActive": 1, "createdAt": 1}
+_ADDRESS = {"userId": 1, "deviceId": 1, "token": 1, "project": 1, "isActive": 1}
+_TOKEN = {**_ADDRESS, "createdAt": 1}
 
 
 class Audience:
@@ -37,7 +38,7 @@ class Audience:
     def reminders(self, ids: Sequence[Any]) -> list[Document]:
         """The reminders with these ids."""
         with translated():
-            return list(self._reminders.find({"_id": {"$in": list(ids)}}))
+            return list(self._reminders.find({"_id": {"$in": list(ids)}}, {"updatedAt": 0}))
 
     def reminders_of(self, user_ids: Sequence[Any]) -> list[Document]:
         """All reminders of these users, cancelled ones too: their pending rows must go."""
@@ -52,4 +53,4 @@ class Audience:
     def active_tokens_on(self, device_ids: Sequence[Any]) -> list[Document]:
         """The active tokens of these devices, whoever owns them."""
         with translated():
-            return list(self._tokens.find({"deviceId": {"$in": list(device_ids)}, "isActive": True}, _TOKEN))
+            return list(self._tokens.find({"deviceId": {"$in": list(device_ids)}, "isActive": True}, _ADDRESS))

@@ -48,7 +48,7 @@ class Backlog:
     def foreign(self, chunk: int) -> Iterator[list[Document]]:
         """Rows another program has inserted without the bookkeeping, which no other read here would find."""
         for lacking in ({"isDeleted": {"$exists": False}}, {"isDeleted": False, "localDate": None, "status": _OPEN}):
-            yield from self._chunks(lacking, None, None, chunk, hint="outcomes")
+            yield from self._chunks(lacking, None, None, chunk, hint="days")
 
     def incomplete(self, ids: Sequence[Any]) -> list[Document]:
         """The rows among `ids` that still lack some of their bookkeeping; whole documents."""

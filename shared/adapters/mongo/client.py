@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pymongo
@@ -65,9 +65,7 @@ def connect(url: str, name: str, part: str) -> Database:
     except (InvalidURI, ConfigurationError, ValueError) as error:
         raise BadDatabaseAddress(f"PUNKTLIG_MONGO_URL: {error}") from None
     # A date outside Python's calendar must not stop the reading of its neighbours: as DatetimeMS it is refused alone.
-    options: CodecOptions[Document] = CodecOptions(
-        tz_aware=True, tzinfo=UTC, datetime_conversion=DatetimeConversion.DATETIME_AUTO
-    )
+    options: CodecOptions[Document] = CodecOptions(tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
     return client.get_database(name, codec_options=options, write_concern=WriteConcern("majority", j=True))
 
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shared.adapters.mongo.client import Database, Document, translated
-from shared.domain.states import TERMINAL, Status
+from shared.domain.states import TERMINAL
 
 _TERMINAL = sorted(status.value for status in TERMINAL)
-_OPEN = [Status.PENDING.value, Status.SENT.value]
 _KEY = ("localDate", "category", "label", "status", "reason")
 
 
@@ -76,10 +75,11 @@ class CounterStore:
             self._messages.aggregate(pipeline, hint="outcomes")
 
     def has_open_rows(self, day: str) -> bool:
-        """Whether a row of the day may still change its state."""
-        where = {"isDeleted": False, "localDate": day, "status": {"$in": _OPEN}}
+        """Whether a row of the day may still change its state. Counts index entries and fetches no row."""
+        live = {"isDeleted": False, "localDate": day}
         with translated():
-            return self._messages.find_one(where, {"_id": 1}, hint="outcomes") is not None
+            ended = self._messages.count_documents({**live, "status": {"$in": _TERMINAL}}, hint="outcomes")
+            return self._messages.count_documents(live, hint="days") > ended
 
     def seal(self, day: str) -> None:
         """Mark the day's counters as final."""

@@ -8,7 +8,7 @@ from pymongo.errors import OperationFailure
 
 from shared.adapters.errors import WrongSchema
 from shared.adapters.mongo.client import Database, Document, translated
-from shared.domain.states import Status
+from shared.domain.states import TERMINAL, Status
 
 _PENDING = {"status": Status.PENDING.value, "isDeleted": False}
 _PLAIN = {"v", "key", "name", "ns", "unique", "partialFilterExpression", "background"}
@@ -70,8 +70,15 @@ def declared_indexes() -> tuple[Index, ...]:
         Index(messages, "due", _keys("scheduledAt", "enqueuedAt"), partial=_PENDING),
         # The sweep: receipts to ask for, oldest first.
         Index(messages, "receipts_due", _keys("nextAttemptAt"), partial={"status": Status.SENT.value}),
-        # The counters; rows of other programs that lack `isDeleted` stand together at its front.
-        Index(messages, "outcomes", _keys("isDeleted", "localDate", "status", "category", "label", "reason")),
+        # The counters' days; rows of other programs that lack `isDeleted` or `localDate` stand together at its front.
+        Index(messages, "days", _keys("isDeleted", "localDate")),
+        # The counters.
+        Index(
+            messages,
+            "outcomes",
+            _keys("localDate", "status", "category", "label", "reason"),
+            partial={"isDeleted": False, "status": {"$in": sorted(status.value for status in TERMINAL)}},
+        ),
         Index(tokens, "device_once", _keys("deviceId"), unique=True, partial=active),
         Index(tokens, "token_once", _keys("token"), unique=True, partial=active),
         Index(tokens, "by_user", _keys("userId"), partial=active),

@@ -19,10 +19,15 @@ _NOW: dict[str, Any] = {"$toDouble": {"$toLong": "$$NOW"}}
 
 @dataclass(frozen=True)
 class Permit:
-    """A connection slot, to be used after `wait_seconds`."""
+    """A connection slot, to be used after `wait_seconds`, and the share of the rate it takes up.
+
+    `is_first`: nothing was sent for a while before it.
+    """
 
     slot: str
     wait_seconds: float
+    share_seconds: float
+    is_first: bool
 
 
 class Limiter:
@@ -44,13 +49,14 @@ class Limiter:
             "$filter": {"input": {"$ifNull": ["$slots", []]}, "as": "s", "cond": {"$gt": ["$$s.until", _NOW]}}
         }
         start = {"$max": [{"$ifNull": ["$arrival", 0.0]}, _NOW]}
+        is_first = {"$lt": [{"$ifNull": ["$arrival", 0.0]}, {"$subtract": [_NOW, 1000.0]}]}
         granted = {"$lt": [{"$size": "$slots"}, self._connections]}
         mine = {"name": slot, "until": {"$add": ["$_start", self._hold_ms]}}
         with translated():
             state = self._permits.find_one_and_update(
                 {"_id": _ID},
                 [
-                    {"$set": {"slots": open_slots, "_start": start, "_now": _NOW}},
+                    {"$set": {"slots": open_slots, "_start": start, "_now": _NOW, "_first": is_first}},
                     {"$set": {"_granted": granted}},
                     {
                         "$set": {
@@ -71,7 +77,12 @@ class Limiter:
         assert state is not None, "an upsert returns what it wrote"
         if not state["_granted"]:
             return None
-        return Permit(slot, max(0.0, state["_start"] - state["_now"]) / 1000.0)
+        return Permit(
+            slot,
+            max(0.0, state["_start"] - state["_now"]) / 1000.0,
+            recipients * self._ms_each / 1000.0,
+            state["_first"],
+        )
 
     def release(self, permit: Permit) -> None:
         """Give the connection back."""

@@ -17,9 +17,7 @@ _KNOWN = {
     "localTime": 1,
     "status": 1,
     "scheduledAt": 1,
-    "timezone": 1,
     "notificationTokenId": 1,
-    "plannedAt": 1,
 }
 _DUPLICATE = 11000
 _OCCURRENCE_KEY = ("reminderId", "deviceId", "localDate", "localTime")

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from bson import ObjectId, json_util
+from bson import ObjectId, Regex, json_util
 
 _HEX = re.compile(r"[0-9a-fA-F]{24}")
 _WRAPPED = {"id"}
@@ -37,9 +37,12 @@ def from_wire(value: Any) -> Any:
         raise ValueError("ids: neither text nor extended JSON")
     inner = value["id"] if set(value) == _WRAPPED else value
     try:
-        return json_util.loads(json.dumps(inner))
+        found = json_util.loads(json.dumps(inner), json_options=json_util.JSONOptions(tz_aware=True))
     except Exception as error:
         raise ValueError(f"ids: {type(error).__name__} in extended JSON") from error
+    if isinstance(found, Regex | re.Pattern | list):
+        raise ValueError("ids: a pattern or an array is no id")  # noqa: TRY004 - bad text, whatever its type
+    return found
 
 
 def to_text(value: Any) -> str:
