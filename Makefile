@@ -1,6 +1,8 @@
 # `make demo` and `make test` are the two to know; `make help` lists the rest.
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
+# Most tests wait for servers and clocks, so more run at once than there are cores; each runner has servers of its own.
+RUNNERS := 3
 
 # Every test starts many processes: without compiled modules each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,14 +20,14 @@ demo: setup ## Watch reminders reach phones around the world, on real parts
 	@$(PY) -m deploy.local.demo
 
 test: setup ## All tests, against real servers
-	@$(PYTEST) tests
+	@$(PYTEST) -n $(RUNNERS) tests
 
 check: setup ## Format, lint, types, import rules, unit tests
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/ruff check --quiet .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-logo
-	@$(PYTEST) tests/unit
+	@$(PYTEST) -n 2 tests/unit
 
 bench: setup ## Measure, each figure beside a bare baseline of the same run
 	@$(PY) -m tests.bench
