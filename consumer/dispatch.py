@@ -1,6 +1,5 @@
 """Dispatch: mark, post, record. One HTTP request at a time, and what its answer says about each of its rows."""
 
-import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from datetime import timedelta
 from consumer.expo.client import ExpoClient
 from consumer.expo.payload import Envelope, ExpoMessage, build_message, collapse_id
 from consumer.judge import Judge, Outgoing, by_project
+from consumer.permits import Permits
 from consumer.recording import Aftermath, Batch, Recorder
 from shared.adapters.mongo.messages import Claim, MessageStore
 from shared.adapters.mongo.wire_ids import to_text
@@ -24,6 +24,18 @@ from shared.runtime.settings import MARK_MARGIN_SECONDS
 
 # What was read about a user may be this old when the request is made.
 STALE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class DispatchParts:
+    """What a dispatcher works with."""
+
+    store: MessageStore
+    expo: ExpoClient
+    permits: Permits
+    recorder: Recorder
+    judge: Judge
+    metrics: Metrics
 
 
 @dataclass(frozen=True)
@@ -42,32 +54,18 @@ class DispatchRules:
 
 @dataclass(frozen=True)
 class Held:
-    """A claim, and three instants on this machine's boottime clock.
-
-    `asked_at` is just before the claim was made, `judged_at` when its rows were judged; for the rate's sake no
-    request is made before `not_before`.
-    """
+    """A claim, and two instants on this machine's boottime clock: just before it was made, and when it was judged."""
 
     claim: Claim
     asked_at: float
     judged_at: float
-    not_before: float
 
 
 class Dispatcher:
     """Sends judged rows, in as few requests as Expo allows."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        expo: ExpoClient,
-        recorder: Recorder,
-        judge: Judge,
-        rules: DispatchRules,
-        metrics: Metrics,
-    ) -> None:
-        self._store, self._expo, self._recorder = store, expo, recorder
-        self._judge, self._rules, self._metrics = judge, rules, metrics
+    def __init__(self, parts: DispatchParts, rules: DispatchRules) -> None:
+        self._parts, self._rules = parts, rules
         self._log = get_logger("dispatch")
 
     def dispatch(self, outgoing: Sequence[Outgoing], held: Held) -> Aftermath:
@@ -79,14 +77,16 @@ class Dispatcher:
             if not ready:
                 continue
             batch = self._marked(ready, held, aftermath)
-            self._pace(held)
-            if not batch.items or not self._in_time(batch, held, aftermath):
+            if not batch.items:
+                continue
+            self._parts.permits.await_turn(len(batch.items))
+            if not self._in_time(batch, held, aftermath):
                 continue
             self._observe_lateness(batch, held)
-            with self._metrics.request_seconds.time():
-                outcome = self._expo.send([message for _, message in batch.items])
-            self._metrics.requests.labels("send", type(outcome).__name__).inc()
-            groups.extend(self._recorder.record(batch, outcome, aftermath))
+            with self._parts.metrics.request_seconds.time():
+                outcome = self._parts.expo.send([message for _, message in batch.items])
+            self._parts.metrics.requests.labels("send", type(outcome).__name__).inc()
+            groups.extend(self._parts.recorder.record(batch, outcome, aftermath))
         return aftermath
 
     def _addressed(self, group: Sequence[Outgoing], held: Held) -> list[tuple[Outgoing, ExpoMessage]]:
@@ -99,7 +99,7 @@ class Dispatcher:
             else:
                 ready.append((item, message))
         if too_big:
-            self._judge.end(Reject(Reason.MESSAGE_TOO_BIG), too_big, held.claim.owner)
+            self._parts.judge.end(Reject(Reason.MESSAGE_TOO_BIG), too_big, held.claim.owner)
         return ready
 
     def _message(self, item: Outgoing) -> ExpoMessage | None:
@@ -119,20 +119,14 @@ class Dispatcher:
         policy = self._rules.policies[category]
         need_ms = self._rules.need // timedelta(milliseconds=1)
         mark = moves.mark(ids, held.claim.owner, attempt, need_ms=need_ms, max_unresolved=policy.max_unresolved)
-        marked = self._store.mark(mark, ids, attempt)
+        marked = self._parts.store.mark(mark, ids, attempt)
         lost = [row_id for row_id in ids if row_id not in marked]
         if lost:
-            self._metrics.claims_lost.inc(len(lost))
+            self._parts.metrics.claims_lost.inc(len(lost))
             self._log.warning("claim_lost", message_ids=[str(row_id) for row_id in lost])
-            self._store.apply(moves.release(lost, held.claim.owner))
+            self._parts.store.apply(moves.release(lost, held.claim.owner))
             aftermath.ring_again(lost, timedelta())
         return Batch(attempt, category, [pair for pair in ready if pair[0].row["_id"] in marked])
-
-    def _pace(self, held: Held) -> None:
-        """Hold the request back to the permit's instant: claims take longer or shorter, and rates are strict."""
-        early = held.not_before - boottime()
-        if early > 0:
-            time.sleep(early)
 
     def _in_time(self, batch: Batch, held: Held, aftermath: Aftermath) -> bool:
         """The last look at a clock that runs on while a process is stopped, directly before the request."""
@@ -141,11 +135,11 @@ class Dispatcher:
         if lease_left > self._rules.need.total_seconds() and now - held.judged_at <= STALE_SECONDS:
             return True
         self._log.warning("request_not_made", rows=len(batch.items), lease_left_s=round(lease_left, 1))
-        self._store.apply(moves.record_unmade(batch.attempt, batch.ids, 0))
+        self._parts.store.apply(moves.record_unmade(batch.attempt, batch.ids, 0))
         aftermath.ring_again(batch.ids, timedelta())
         return False
 
     def _observe_lateness(self, batch: Batch, held: Held) -> None:
         now = held.claim.taken_at + timedelta(seconds=boottime() - held.asked_at)
         for item, _ in batch.items:
-            self._metrics.lateness.observe(max(0.0, (now - item.row["scheduledAt"]).total_seconds()))
+            self._parts.metrics.lateness.observe(max(0.0, (now - item.row["scheduledAt"]).total_seconds()))

@@ -2,19 +2,16 @@
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shared.adapters.errors import DatabaseUnavailable
 from shared.adapters.mongo.limiter import Limiter, Permit
 from shared.adapters.stomp.connection import unique_name
-from shared.runtime.clock import boottime
 from shared.runtime.lifecycle import Shutdown
 from shared.runtime.metrics import Metrics
 
-# Claiming, reading and marking take about this long, the first time longer. Requests that follow others are held back
-# to this distance from their permit's instant, for a late one followed by punctual ones would crowd a second.
-_PREPARATION_SECONDS = 0.1
 # How long until another consumer may have given a connection back: a good answer takes about this long.
 _BUSY_SECONDS = 0.02
 _STOP_CHECK_SECONDS = 0.5
@@ -33,10 +30,8 @@ class Permits:
         self._own = threading.BoundedSemaphore(connections)
 
     @contextmanager
-    def permit(self, recipients: int) -> Iterator[float]:
+    def permit(self, recipients: int) -> Iterator[None]:
         """Hold a permit for one request of `recipients` (0 for a request for receipts).
-
-        Yields at the permit's instant; what is yielded is before when the request may not be made (boottime clock).
 
         Raises:
             Stopping: asked to stop while waiting.
@@ -45,14 +40,21 @@ class Permits:
         """
         with self._metrics.permit_seconds.time():
             permit = self._acquire(recipients)
-        preparation = 0.0 if permit.is_first else min(_PREPARATION_SECONDS, permit.share_seconds)
-        not_before = boottime() + permit.wait_seconds + preparation
         try:
             if permit.wait_seconds and self._shutdown.wait(permit.wait_seconds):
                 raise Stopping
-            yield not_before
+            yield
         finally:
             self._release(permit)
+
+    def await_turn(self, recipients: int) -> None:
+        """Wait, directly before a request, until no rolling second is exceeded by it.
+
+        A claim is held meanwhile, so this does not end early when the process is asked to stop; it takes
+        milliseconds, and the deadline is looked at afterwards.
+        """
+        while (wait := self._limiter.take_turn(recipients)) > 0:
+            time.sleep(wait)
 
     def _acquire(self, recipients: int) -> Permit:
         while not self._own.acquire(timeout=_STOP_CHECK_SECONDS):

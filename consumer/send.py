@@ -73,8 +73,8 @@ class SendStage:
         all_wait = frame.due_at <= self._parts.clock.now() and self._parts.store.count_live(ids) == len(ids)
         waiting = self._let_pass(ids if all_wait else self._look(frame, ids, rings), rings)
         if waiting:
-            with self._parts.permits.permit(len(waiting)) as not_before:
-                self._send(frame, waiting, not_before, rings)
+            with self._parts.permits.permit(len(waiting)):
+                self._send(frame, waiting, rings)
         rings.publish(self._parts.bell, self._parts.clock.now())
 
     def _look(self, frame: Frame, ids: Sequence[Any], rings: Rings) -> list[Any]:
@@ -113,16 +113,14 @@ class SendStage:
         rings.ring_at(waiting[allowance.rows :], later)
         return waiting[: allowance.rows]
 
-    def _send(self, frame: Frame, waiting: list[Any], not_before: float, rings: Rings) -> None:
+    def _send(self, frame: Frame, waiting: list[Any], rings: Rings) -> None:
         for _ in range(_CLAIM_ROUNDS):
             asked_at = boottime()
             claim = self._parts.store.claim(waiting, self._rules.lease // timedelta(milliseconds=1))
             judgement = self._parts.judge.judge(claim)
             for row_id, due in judgement.ring_again:
                 rings.ring_at([row_id], due)
-            aftermath = self._parts.dispatcher.dispatch(
-                judgement.outgoing, Held(claim, asked_at, boottime(), not_before)
-            )
+            aftermath = self._parts.dispatcher.dispatch(judgement.outgoing, Held(claim, asked_at, boottime()))
             now = self._parts.clock.now()
             rings.ask_receipts_at(aftermath.sent, now + self._rules.receipt_delay)
             for row_id, delay in aftermath.again:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from consumer.dispatch import Dispatcher, DispatchRules
+from consumer.dispatch import Dispatcher, DispatchParts, DispatchRules
 from consumer.domain.brake import RetireBrake
 from consumer.domain.breaker import Breaker
 from consumer.expo.client import ExpoClient
@@ -94,7 +94,8 @@ def build_send(process: Process, shutdown: Shutdown, categories: Sequence[str]) 
         process.metrics,
     )
     rules = DispatchRules(settings.claim_seconds, settings.request_timeout, settings.policies)
-    dispatcher = Dispatcher(common.store, common.expo, recorder, judge, rules, process.metrics)
+    dispatch_parts = DispatchParts(common.store, common.expo, common.permits, recorder, judge, process.metrics)
+    dispatcher = Dispatcher(dispatch_parts, rules)
     parts = SendParts(common.store, judge, dispatcher, common.permits, common.breaker, process.bell, process.clock)
     lease = timedelta(seconds=settings.claim_seconds)
     stage = SendStage(parts, SendRules(lease, settings.batch_size, receipt_delay), shutdown)

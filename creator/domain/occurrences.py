@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
-from shared.domain.documents import Reminder, User
+from shared.domain.documents import EVERY_DAY, Reminder, User
 from shared.domain.localtime import local_clock_at, local_date_at, parse_local_time, resolve
 from shared.domain.policy import CategoryPolicy
 
@@ -75,6 +75,11 @@ def occurrences(user: User, reminder: Reminder, calendar: Calendar, policy: Cate
     Local dates are walked, never hours.
     """
     slots = [(key, calendar.slots(user.zone, wall)) for wall, key in reminder.times]
+    if reminder.recurrence is EVERY_DAY and len(slots) == 1:
+        [(key, slot)] = slots
+        for text, instant in slot.values():
+            yield Occurrence(text, key, instant, not allowed_at(instant, user, policy))
+        return
     for local_date in reminder.recurrence.dates(*calendar.span(user.zone)):
         for key, slot in slots:
             found = slot.get(local_date)

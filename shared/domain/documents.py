@@ -18,6 +18,8 @@ from shared.domain.states import SkipReason
 from shared.domain.zones import BadTimezone, parse_zone
 
 EPOCH = date(1970, 1, 1)
+EVERY_DAY = parse_recurrence(None, anchor=EPOCH)
+_DAILY = (None, "", "FREQ=DAILY")
 # Beyond them local dates may leave Python's calendar.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 _BRACKETED_TOKEN = re.compile(r"(?:ExponentPushToken|ExpoPushToken)\[[^\[\]\s]{1,200}\]")
@@ -192,6 +194,8 @@ def _times(value: object) -> tuple[tuple[tuple[time, str], ...], tuple[str, ...]
 
 def _recurrence(document: Mapping[str, Any], created: datetime | None, zone: tzinfo) -> Recurrence:
     starts_on, ends_on = _date(document, "startsOn"), _date(document, "endsOn")
+    if starts_on is ends_on is None and document.get("recurrence") in _DAILY:
+        return EVERY_DAY  # nearly every reminder; its anchor could only exclude dates before it was written
     anchor = starts_on or (local_date_at(created, zone) if created else EPOCH)
     rule = document.get("recurrence")
     if rule is not None and not isinstance(rule, str):
@@ -215,9 +219,9 @@ def _flag(document: Mapping[str, Any], name: str, *, default: bool) -> bool:
     value = document.get(name)
     if value is None:
         return default
-    if not isinstance(value, bool):
+    if value is not True and value is not False:
         raise BadDocument(SkipReason.BAD_DOCUMENT, f"{name}: a {type(value).__name__}, not true or false")
-    return value
+    return bool(value)
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 def id_key(value: Any) -> Hashable:
     """A hashable stand-in for an id: itself, or nested tuples for a document or an array."""
-    if isinstance(value, dict):
+    kind = type(value)  # as the driver decodes: no subclasses, and this is asked several times for every row
+    if kind is dict:
         return tuple((name, id_key(item)) for name, item in value.items())
-    if isinstance(value, list):
+    if kind is list:
         return tuple(id_key(item) for item in value)
     return value  # type: ignore[no-any-return]

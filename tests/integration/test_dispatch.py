@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from consumer.dispatch import STALE_SECONDS, Dispatcher, DispatchRules, Held
+from consumer.dispatch import STALE_SECONDS, Dispatcher, DispatchParts, DispatchRules, Held
 from consumer.domain.brake import RetireBrake
 from consumer.domain.breaker import Breaker
 from consumer.expo.client import ExpoClient
 from consumer.judge import Judge, JudgeRules
+from consumer.permits import Permits
 from consumer.recording import Recorder, RecordRules
 from consumer.settlement import Settler
 from deploy.local.ports import free_port
@@ -19,6 +20,7 @@ from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
 from shared.domain.policy import CategoryPolicy
 from shared.runtime.clock import boottime
+from shared.runtime.lifecycle import Shutdown
 from shared.runtime.metrics import Metrics
 
 LEASE, REQUEST, MAX_ATTEMPTS = 60.0, 3.0, 3
@@ -52,20 +54,16 @@ class Worker:
         rules = RecordRules(MAX_ATTEMPTS, RECEIPT_DELAY, PAUSE)
         recorder = Recorder(self.store, settler, self.limiter, self.breaker, rules, self.metrics)
         self.judge = Judge(self.store, Audience(db), POLICIES, JudgeRules(MAX_ATTEMPTS, PAUSE), self.metrics)
-        self.dispatcher = Dispatcher(
-            self.store,
-            ExpoClient(url, REQUEST),
-            recorder,
-            self.judge,
-            DispatchRules(LEASE, REQUEST, POLICIES),
-            self.metrics,
-        )
+        permits = Permits(self.limiter, 6, Shutdown(), self.metrics)
+        expo = ExpoClient(url, REQUEST)
+        parts = DispatchParts(self.store, expo, permits, recorder, self.judge, self.metrics)
+        self.dispatcher = Dispatcher(parts, DispatchRules(LEASE, REQUEST, POLICIES))
 
     def take(self, ids, lease=LEASE):
         """Claim and judge; what is to be sent, and the claim."""
         asked_at = boottime()
         claim = self.store.claim(ids, int(lease * 1000))
-        return self.judge.judge(claim).outgoing, Held(claim, asked_at, boottime(), not_before=0.0)
+        return self.judge.judge(claim).outgoing, Held(claim, asked_at, boottime())
 
     def send(self, ids):
         outgoing, held = self.take(ids)
@@ -294,12 +292,12 @@ def test_the_policy_bounds_what_is_sent_again(worker, rows, phones, expo, case):
     assert len(expo.requests()) == int(sent)
 
 
-def test_no_request_is_made_before_the_permits_instant(worker, phones, expo):
-    outgoing, held = worker.take(phones())
-    instant = datetime.now(UTC) + timedelta(seconds=0.4)
-    worker.dispatcher.dispatch(outgoing, replace(held, not_before=boottime() + 0.4))
-    (request,) = expo.requests()
-    assert datetime.fromisoformat(request["at"]) >= instant - timedelta(milliseconds=5)
+def test_a_request_waits_for_its_turn_in_the_rolling_second(worker, phones, expo):
+    assert worker.limiter.take_turn(550) == 0
+    started = boottime()
+    worker.send(phones(60))
+    assert boottime() - started >= 0.9, "600 recipients within a second were exceeded"
+    assert len(expo.ledger()) == 60
 
 
 def test_an_opt_out_between_claim_and_judgement_is_heard(worker, db, rows, phones, expo):

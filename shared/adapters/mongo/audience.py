@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bson.codec_options import CodecOptions, DatetimeConversion
+
 from shared.adapters.mongo.client import Database, Document, translated
 
 _USER = {"timezone": 1, "locale": 1, "isActive": 1, "preferences": 1}
@@ -14,9 +16,12 @@ class Audience:
     """Who is to be reminded of what, and where they can be reached."""
 
     def __init__(self, database: Database) -> None:
-        self._users = database["users"]
-        self._reminders = database["reminders"]
-        self._tokens = database["notification_tokens"]
+        # Dates come naive (UTC, as BSON means them): aware ones cost the reading of a reminder half as much again,
+        # and `shared.domain.documents` makes aware the few that are looked at.
+        naive = CodecOptions[Document](datetime_conversion=DatetimeConversion.DATETIME_AUTO)
+        self._users = database["users"].with_options(codec_options=naive)
+        self._reminders = database["reminders"].with_options(codec_options=naive)
+        self._tokens = database["notification_tokens"].with_options(codec_options=naive)
 
     def batches(self, size: int) -> Iterator[list[Document]]:
         """All users, `size` at a time, in the order of their ids; memory holds one batch."""

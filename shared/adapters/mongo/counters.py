@@ -43,9 +43,7 @@ class CounterStore:
             while True:
                 # A seek per day, where `distinct` would walk every row's index entry.
                 where = {"isDeleted": False, "localDate": {"$gt": after}}
-                row = self._messages.find_one(
-                    where, {"localDate": 1, "_id": 0}, sort=[("localDate", 1)], hint="outcomes"
-                )
+                row = self._messages.find_one(where, {"localDate": 1, "_id": 0}, sort=[("localDate", 1)], hint="days")
                 if row is None:
                     return days
                 after = row["localDate"]
