@@ -12,13 +12,12 @@ import typer
 from consumer.counters import run_counters
 from consumer.wiring import Service, build_receipts, build_send
 from shared.adapters.mongo.counters import CounterStore, Span
+from shared.commandline import new_app, run_app
 from shared.process import Process, run_command
 from shared.runtime.lifecycle import EXIT_DONE, EXIT_FAULT, Shutdown
 from shared.runtime.settings import BadSettings
 
-app = typer.Typer(
-    help="Send reminders and learn what became of them.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+app = new_app("Send reminders and learn what became of them.")
 
 _COLUMNS = ("localDate", "category", "label", "status", "reason", "count", "final")
 Once = Annotated[bool, typer.Option("--once", help="Do what is there, then stop.")]
@@ -73,9 +72,10 @@ def _day(text: str) -> str:
 def counters(
     show: Annotated[bool, typer.Option("--show", help="Only show the counters.")] = False,
     first: Annotated[
-        str | None, typer.Option("--from", parser=_day, metavar="D", help="First local date to show.")
+        str | None,
+        typer.Option("--from", parser=_day, metavar="DATE", help="First local date, like 2026-03-29."),
     ] = None,
-    last: Annotated[str | None, typer.Option("--to", parser=_day, metavar="D", help="Last local date to show.")] = None,
+    last: Annotated[str | None, typer.Option("--to", parser=_day, metavar="DATE", help="Last local date.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON lines.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:
@@ -84,6 +84,8 @@ def counters(
         raise typer.BadParameter("--json and --csv: choose one")
     if (first or last or as_json or as_csv) and not show:
         raise typer.BadParameter("--from, --to, --json and --csv go with --show")
+    if first and last and first > last:
+        raise typer.BadParameter(f"--from {first} lies after --to {last}")
 
     def command(process: Process) -> None:
         store = CounterStore(process.database)
@@ -93,7 +95,7 @@ def counters(
         process.check_indexes()
         retention = timedelta(days=process.settings.retention_days)
         report = run_counters(store, process.server_now(), retention)
-        print(f"{report.counted} days counted, {report.sealed} sealed, {report.purged_rows} old rows deleted")
+        print(f"days counted: {report.counted}, sealed: {report.sealed}; old rows deleted: {report.purged_rows}")
 
     raise typer.Exit(run_command("counters", command))
 
@@ -105,13 +107,22 @@ def _show(rows: Iterable[dict[str, Any]], form: str) -> None:
     elif form == "csv":
         writer = csv.DictWriter(sys.stdout, _COLUMNS)
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({**row, "final": json.dumps(row["final"])} for row in rows)
     else:
-        for row in rows:
-            final = "" if row["final"] else "  (open)"
-            name = f"{row['category']}/{row['label']}"
-            print(f"{row['localDate']}  {name:<28} {row['status']:<10} {row['reason']:<24} {row['count']:>8}{final}")
+        _show_table(rows)
+
+
+def _show_table(rows: Iterable[dict[str, Any]]) -> None:
+    line = "{localDate:<10}  {name:<28} {status:<10} {reason:<24} {count:>8}  {day}"
+    head = {"localDate": "date", "status": "status", "reason": "reason", "count": "count"}
+    print(line.format(**head, name="category/label", day="day"))
+    empty = True
+    for row in rows:
+        empty = False
+        print(line.format(**row, name=f"{row['category']}/{row['label']}", day="sealed" if row["final"] else "open"))
+    if empty:
+        print("no counters; `python -m consumer counters` derives them")
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m consumer")
+    run_app(app, "consumer")

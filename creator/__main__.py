@@ -10,28 +10,32 @@ from creator.plan import PlanOptions
 from creator.wiring import build_planner, build_relay, build_sweeper
 from shared.adapters.mongo.indexes import create_indexes, missing_indexes
 from shared.adapters.mongo.wire_ids import to_text
+from shared.commandline import new_app, run_app
 from shared.domain.envelope import format_instant, parse_instant
 from shared.process import Process, run_command
 from shared.runtime.lifecycle import EXIT_DONE, EXIT_FAULT
+from shared.runtime.settings import LONGEST_HORIZON_HOURS
 
-app = typer.Typer(
-    help="Plan reminders and put them on the broker.", no_args_is_help=True, pretty_exceptions_enable=False
-)
+app = new_app("Plan reminders and put them on the broker.")
 
+_FIRST_YEAR, _LAST_YEAR = 1971, 9000
 _SHOWN_IDS = ("userId", "deviceId", "reminderId")
 _SHOWN = ("category", "label", "localDate", "localTime", "timezone")
 
 
 def _instant(text: str) -> datetime:
     try:
-        return parse_instant(text)
+        instant = parse_instant(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if not _FIRST_YEAR <= instant.year <= _LAST_YEAR:
+        raise typer.BadParameter(f"the year must lie between {_FIRST_YEAR} and {_LAST_YEAR}")
+    return instant
 
 
 def _hours(value: float | None) -> float | None:
-    if value is not None and value <= 0:
-        raise typer.BadParameter("must be above 0")
+    if value is not None and not 0 < value <= LONGEST_HORIZON_HOURS:
+        raise typer.BadParameter(f"must be above 0 and at most {LONGEST_HORIZON_HOURS}")
     return value
 
 
@@ -39,7 +43,7 @@ def _hours(value: float | None) -> float | None:
 def plan(
     at: Annotated[
         datetime | None,
-        typer.Option(parser=_instant, metavar="INSTANT", help="Plan as if it were this instant."),
+        typer.Option(parser=_instant, metavar="INSTANT", help="Plan as if it were 2026-03-29T07:00:00Z."),
     ] = None,
     horizon: Annotated[
         float | None,
@@ -60,10 +64,10 @@ def plan(
             print(json.dumps({"summary": report.summary()}))
         else:
             skipped = ", ".join(f"{count} {reason}" for reason, count in report.summary()["skipped"].items())
-            verb = "would be planned" if dry_run else "planned"
+            would = "would be " if dry_run else ""
             print(
-                f"{report.planned} {verb}, {report.already} already there, {report.moved} moved, "
-                f"{report.deleted} deleted; skipped: {skipped or 'nothing'}"
+                f"{report.planned} {would}planned, {report.already} already there, {report.moved} {would}moved, "
+                f"{report.deleted} {would}deleted; skipped: {skipped or 'nothing'}"
             )
         return EXIT_FAULT if report.errors else EXIT_DONE
 
@@ -133,4 +137,4 @@ def _show_text(row: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m creator")
+    run_app(app, "creator")

@@ -30,18 +30,19 @@ class Adopter:
                 user, tokens = self._audience_of(row["userId"])
                 change = adoption(row, user, tokens, now)
             else:
-                self._log.warning("foreign_row_refused", message_id=str(row["_id"]), detail=wrong)
                 change = refusal(row, now)
-            changed += self._apply(row["_id"], change, now)
+            changed += self._apply(row["_id"], change, now, wrong)
         return changed
 
-    def _apply(self, row_id: Any, change: Adoption, now: datetime) -> int:
+    def _apply(self, row_id: Any, change: Adoption, now: datetime, wrong: str | None) -> int:
         # The copies first: until the row itself is whole, a sweep finds it again and does all of this once more.
         copies = sum(self._backlog.insert_copy(copy) for copy in change.copies)
         adopted = self._backlog.apply_unless_taken(moves.adopt(row_id, change.fields, change.absent))
         if adopted is None:
             adopted = self._backlog.apply(moves.adopt(row_id, superseded(change.fields, now), change.absent))
-        if adopted:
+        if adopted and wrong:
+            self._log.warning("foreign_row_refused", message_id=str(row_id), detail=wrong)
+        elif adopted:
             self._log.info("foreign_row_adopted", message_id=str(row_id), copies=copies)
         return adopted + copies
 

@@ -144,6 +144,8 @@ class Planner:
         for row in changes.inserts:
             show(row)
         self._report.planned += len(changes.inserts)
+        self._report.moved += len(changes.moves)
+        self._report.deleted += sum(map(len, changes.deletes.values()))
 
     def _complain(self, collection: str, document_id: Any, reason: SkipReason, detail: str) -> None:
         self._log.warning(

@@ -14,11 +14,11 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """Whom a row is for and what it says. `content` None: to be refused at send time, with a reason."""
+    """Whom a row is for and what it says."""
 
     user: User
     reminder: Reminder
-    content: Content | None
+    content: Content
 
 
 def new_row(subject: Subject, token: Token, occurrence: Occurrence, planned_at: datetime) -> Document:
@@ -35,9 +35,9 @@ def new_row(subject: Subject, token: Token, occurrence: Occurrence, planned_at: 
         "localTime": occurrence.local_time,
         "timezone": user.timezone,
         "scheduledAt": occurrence.scheduled_at,
-        "title": content.title if content else None,
-        "body": content.body if content else None,
-        "data": content.data if content else None,
+        "title": content.title,
+        "body": content.body,
+        "data": content.data,
         "createdAt": planned_at,
         "plannedAt": planned_at,
         **blank_state(),

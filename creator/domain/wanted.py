@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from creator.domain.occurrences import Calendar, Occurrence, Window, allowed_at, occurrence_of, occurrences
 from creator.domain.rows import Document, Subject, new_row
-from shared.domain.content import render
+from shared.domain.content import Content, render
 from shared.domain.documents import (
     BadDocument,
     Reminder,
@@ -186,7 +186,7 @@ class BatchPlan:
     ) -> None:
         policy = self._policies[reminder.category]
         reminder_key = id_key(reminder.id)
-        subject: Subject | None = None
+        content: Content | None = None
         for occurrence in occurrences(user, reminder, self._calendars[reminder.category], policy):
             if occurrence.refused:
                 self._skip(SkipReason.OUTSIDE_ALLOWED_HOURS)
@@ -204,8 +204,18 @@ class BatchPlan:
                 if row is not None:
                     self._keep(user, device.token, occurrence, row)
                     continue
-                subject = subject or _subject(user, reminder)
+                if content is None:
+                    content = render(reminder.title, reminder.body, reminder.data, user.locale)
+                    if content is None:
+                        self._nothing_to_say(reminder)
+                        return
+                subject = Subject(user, reminder, content)
                 self._changes.inserts.append(new_row(subject, device.token, occurrence, self._moment.started))
+
+    def _nothing_to_say(self, reminder: Reminder) -> None:
+        detail = "title and body: no text for this user, or data that is no JSON object"
+        self._skip(SkipReason.BAD_DOCUMENT)
+        self._complain("reminders", reminder.id, SkipReason.BAD_DOCUMENT, detail)
 
     def _keep(self, user: User, token: Token, occurrence: Occurrence, row: Document) -> None:
         if row["status"] == Status.PENDING and row["scheduledAt"] != occurrence.scheduled_at:
@@ -241,10 +251,6 @@ def _is_news(reminder: Reminder, token: Token, instant: datetime) -> bool:
     """Nothing is new for an instant before its reminder was written or its device registered; what exists stays."""
     written, registered = reminder.not_before, token.created_at
     return (written is None or instant >= written) and (registered is None or instant >= registered)
-
-
-def _subject(user: User, reminder: Reminder) -> Subject:
-    return Subject(user, reminder, render(reminder.title, reminder.body, reminder.data, user.locale))
 
 
 def _by(documents: Iterable[Document], name: str) -> dict[Hashable, list[Document]]:

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from shared.runtime.settings import PREFIX, BadSettings
+
 # What a service cannot do right now, by the part that says so; empty when it is ready.
 Complaints = Callable[[], Mapping[str, str]]
 
@@ -19,7 +21,10 @@ class StatusServer:
         self, port: int, registry: CollectorRegistry, complaints: Complaints, facts: Mapping[str, str]
     ) -> None:
         self._registry, self._complaints, self._facts = registry, complaints, facts
-        self._server = ThreadingHTTPServer(("", port), self._handler())
+        try:
+            self._server = ThreadingHTTPServer(("", port), self._handler())
+        except OSError as error:
+            raise BadSettings(f"{PREFIX}HTTP_PORT: {port} cannot be used: {error.strerror}") from error
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="status", daemon=True)
         self._thread.start()

@@ -23,6 +23,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 from shared.domain.policy import CategoryPolicy
 
 PREFIX = "PUNKTLIG_"
+# A year: what lies further ahead will be edited before it is due.
+LONGEST_HORIZON_HOURS = 8_784
 # A mark is refused unless the claim covers the request's time-out and this much more.
 MARK_MARGIN_SECONDS = 5
 
@@ -69,7 +71,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
     mongo_url: SecretStr
-    mongo_db: str = Field(default="punktlig", min_length=1)
+    mongo_db: str = Field(default="punktlig", pattern=r"^[A-Za-z0-9_-]{1,63}$")
     stomp_urls: str = "stomp://127.0.0.1:61613"
     stomp_login: str = ""
     stomp_passcode: SecretStr = SecretStr("")
@@ -80,7 +82,7 @@ class Settings(BaseSettings):
     categories: Annotated[tuple[str, ...], NoDecode] = ("meal", "mood", "activity", "safety", "reminder")
     category_policy: dict[str, PolicySetting] = Field(default_factory=lambda: {"safety": _SAFETY})
     batch_size: Annotated[int, Field(ge=1, le=100)] = 100
-    horizon_hours: Positive = 24
+    horizon_hours: Annotated[float, Field(gt=0, le=LONGEST_HORIZON_HOURS)] = 24
     grace_seconds: Positive = 1800
     claim_seconds: Positive = 60
     max_attempts: Count = 5
@@ -203,8 +205,9 @@ def load_settings() -> Settings:
     known = [PREFIX + name.upper() for name in Settings.model_fields]
     for variable in sorted(name for name in os.environ if name.upper().startswith(PREFIX)):
         if variable.upper() not in known:
-            near = difflib.get_close_matches(variable.upper(), known, n=1, cutoff=0.6)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            names = [name.removeprefix(PREFIX) for name in known]
+            near = difflib.get_close_matches(variable.upper().removeprefix(PREFIX), names, n=1, cutoff=0.6)
+            hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
             raise BadSettings(f"{variable}: no such setting{hint}")
     try:
         return Settings()

@@ -100,7 +100,7 @@ def test_receipt_ids_are_checked(body, complaint):
         (b"[" * 200_000, False),
         (b"[" + b"9" * 5000 + b"]", False),
         (b"[]", True),
-        (gzip.compress(b"[]")[:-4], True),
+        (gzip.compress(b"[]", mtime=0)[:-4], True),
     ],
     ids=lambda value: repr(value)[:20],
 )

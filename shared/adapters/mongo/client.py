@@ -79,13 +79,16 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
+    except ServerSelectionTimeoutError as error:
+        cause = str(error).partition(",")[0][:120]
+        raise DatabaseUnavailable(f"no MongoDB primary answers (PUNKTLIG_MONGO_URL): {cause}") from error
     except _PASSING as error:
-        raise DatabaseUnavailable(f"{type(error).__name__}: {error}"[:300]) from error
+        raise DatabaseUnavailable(f"MongoDB: {type(error).__name__}: {error}"[:300]) from error
     except PyMongoError as error:
         passing = error.timeout or error.has_error_label("RetryableWriteError")
         passing = passing or error.has_error_label("TransientTransactionError")
         if passing and not isinstance(error, DuplicateKeyError):
-            raise DatabaseUnavailable(f"{type(error).__name__}: {error}"[:300]) from error
+            raise DatabaseUnavailable(f"MongoDB: {type(error).__name__}: {error}"[:300]) from error
         raise
 
 

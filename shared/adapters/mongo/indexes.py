@@ -115,8 +115,8 @@ def check_indexes(database: Database) -> None:
     """
     missing = missing_indexes(database)
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise WrongSchema(f"index {missing[0]}{more} is missing or different; run: python -m creator indexes")
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise WrongSchema(f"index {missing[0]}{more}: missing or different; run: python -m creator indexes")
 
 
 def create_indexes(database: Database) -> list[str]:

@@ -124,7 +124,7 @@ class Connection:
             self._stomp.connect(credentials.login, credentials.passcode, wait=False)
             in_time = self._logged_in.wait(CONNECT_SECONDS)
         except _LOST as error:
-            raise BrokerUnavailable(f"{self._name}: {str(error) or type(error).__name__}") from error
+            raise BrokerUnavailable(f"{self._name}: nobody answers (PUNKTLIG_STOMP_URLS)") from error
         if self._refusal is not None:
             self.discard()
             raise BrokerRefused(f"{self._name}: {self._refusal}")
