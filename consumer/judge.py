@@ -1,20 +1,21 @@
 """Judge: what to do with each row of a claim, from everything read again just now, and do what needs no request."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from consumer.rings import SOON
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.circumstances import read_circumstances
 from shared.adapters.mongo.client import Document
 from shared.adapters.mongo.messages import Claim, MessageStore
+from shared.adapters.mongo.relocation import Relocated, Relocator
 from shared.domain import moves
 from shared.domain.decision import Decision, Hold, Miss, Postpone, Reject, Rules, Send, decide
 from shared.domain.endings import ending_of
-from shared.domain.policy import Policies
-from shared.domain.states import Reason
+from shared.domain.states import Reason, Status
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -35,22 +36,23 @@ class Judgement:
     ring_again: list[tuple[Any, datetime]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class JudgeRules:
-    """MAX_ATTEMPTS, and the pause before a re-send."""
-
-    max_attempts: int
-    resend_pause: timedelta
+RulesOf = Mapping[str, Rules]
+"""The rules of each category."""
 
 
 class Judge:
     """Takes the decision of `shared.domain.decision` for every row, and carries out all but the sending."""
 
     def __init__(
-        self, store: MessageStore, audience: Audience, policies: Policies, rules: JudgeRules, metrics: Metrics
+        self,
+        store: MessageStore,
+        audience: Audience,
+        relocator: Relocator,
+        rules: Mapping[str, Rules],
+        metrics: Metrics,
     ) -> None:
-        self._store, self._audience = store, audience
-        self._policies, self._rules, self._metrics = policies, rules, metrics
+        self._store, self._audience, self._relocator = store, audience, relocator
+        self._rules, self._metrics = rules, metrics
         self._log = get_logger("judge")
 
     def judge(self, claim: Claim) -> Judgement:
@@ -59,14 +61,13 @@ class Judge:
         endings: dict[Decision, list[Document]] = defaultdict(list)
         held: list[Any] = []
         for row, known in zip(claim.rows, read_circumstances(self._audience, claim.rows), strict=True):
-            policy = self._policies.get(str(row.get("category")))
-            rules = policy and Rules(policy, self._rules.max_attempts, self._rules.resend_pause)
+            rules = self._rules.get(str(row.get("category")))
             verdict = decide(row, known, rules, claim.taken_at) if rules else Reject(Reason.INVALID_PAYLOAD)
             if isinstance(verdict, Send):
                 if self._follows(row, verdict, claim.owner):
                     judgement.outgoing.append(Outgoing(row, verdict))
             elif isinstance(verdict, Postpone):
-                self._postpone(row, verdict, claim.owner)
+                self._postpone(row, verdict, claim, judgement)
             elif isinstance(verdict, Hold):
                 held.append(row["_id"])
                 judgement.ring_again.append((row["_id"], verdict.until))
@@ -84,7 +85,7 @@ class Judge:
         status, reason, move = ending_of(verdict, [row["_id"] for row in rows], owner)
         ended = self._store.apply(move)
         category = str(rows[0].get("category"))
-        label = category if category in self._policies else "unknown"
+        label = category if category in self._rules else "unknown"
         self._metrics.resolved.labels(label, status.value, reason.value).inc(ended)
         self._log.info("ended", status=status.value, reason=reason.value, message_ids=[str(row["_id"]) for row in rows])
 
@@ -97,10 +98,14 @@ class Judge:
             self.end(Miss(Reason.SUPERSEDED), [row], owner)
         return bool(moved)
 
-    def _postpone(self, row: Document, verdict: Postpone, owner: str) -> None:
-        moved = self._store.apply_unless_taken(moves.move_in_place(row["_id"], verdict.placement, owner))
-        if moved is None:
-            self.end(Miss(Reason.SUPERSEDED), [row], owner)
+    def _postpone(self, row: Document, verdict: Postpone, claim: Claim, judgement: Judgement) -> None:
+        result = self._relocator.relocate(row, verdict.placement, claim.owner)
+        if result is Relocated.SUPERSEDED:
+            self._metrics.resolved.labels(row["category"], Status.IS_MISSED.value, Reason.SUPERSEDED.value).inc()
+        elif result is Relocated.HELD:
+            # What stands in its way is in other hands: it is free again in a moment.
+            self._store.apply(moves.release([row["_id"]], claim.owner))
+            judgement.ring_again.append((row["_id"], claim.taken_at + SOON))
 
     def _refresh(self, outgoing: Sequence[Outgoing], owner: str) -> None:
         """Keep the words that are really sent, where the reminder was edited since it was planned."""

@@ -9,7 +9,7 @@ from consumer.domain.brake import RetireBrake
 from consumer.domain.breaker import Breaker
 from consumer.expo.client import ExpoClient
 from consumer.intake import Intake, IntakeParts
-from consumer.judge import Judge, JudgeRules
+from consumer.judge import Judge
 from consumer.permits import Permits
 from consumer.receipts import ReceiptParts, ReceiptRules, ReceiptStage
 from consumer.recording import Recorder, RecordRules
@@ -18,6 +18,7 @@ from consumer.settlement import Settler
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
+from shared.adapters.mongo.relocation import Relocator
 from shared.adapters.stomp.bell import RECEIPTS_QUEUE, send_queue
 from shared.adapters.stomp.subscriber import Subscriber
 from shared.domain.envelope import Frame, Kind
@@ -82,8 +83,8 @@ class _Common:
 def build_send(process: Process, shutdown: Shutdown, categories: Sequence[str]) -> Service:
     """The send stage for some categories."""
     settings, common = process.settings, _Common(process, shutdown)
-    judge_rules = JudgeRules(settings.max_attempts, settings.resend_pause)
-    judge = Judge(common.store, Audience(process.database), settings.policies, judge_rules, process.metrics)
+    relocator = Relocator(process.database, process.decision_rules)
+    judge = Judge(common.store, Audience(process.database), relocator, process.decision_rules, process.metrics)
     receipt_delay = timedelta(seconds=settings.receipt_delay_seconds)
     recorder = Recorder(
         common.store,

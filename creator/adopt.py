@@ -39,7 +39,9 @@ class Adopter:
         copies = sum(self._backlog.insert_copy(copy) for copy in change.copies)
         adopted = self._backlog.apply_unless_taken(moves.adopt(row_id, change.fields, change.absent))
         if adopted is None:
-            adopted = self._backlog.apply(moves.adopt(row_id, superseded(change.fields, now), change.absent))
+            # Its twin is there, by one key or the other: without the reminder's id it is outside both.
+            twin = superseded(change.fields, now)
+            adopted = self._backlog.apply(moves.adopt(row_id, twin, [*change.absent, "reminderId"]))
         if adopted and wrong:
             self._log.warning("foreign_row_refused", message_id=str(row_id), detail=wrong)
         elif adopted:

@@ -6,7 +6,7 @@ indexes let each occurrence in once, and a slow plan cannot undo a newer one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from creator.domain.rows import Document
-from creator.domain.wanted import Batch, BatchPlan, Changes, Moment, calendars
+from creator.domain.wanted import Batch, BatchPlan, Changes, Moment, PlannedMove, calendars
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.plan_rows import PlanRows
 from shared.domain import moves
@@ -108,8 +108,8 @@ class Planner:
         self._count(changes)
         # An edited time is another occurrence: the new one is inserted before the old one goes.
         in_the_way = self._insert(changes.inserts)
-        for row_id, placement in changes.moves:
-            self._move(row_id, placement, started)
+        self._rename(changes, started)
+        self._move(changes.moves, started)
         for reason, ids in changes.deletes.items():
             self._report.deleted += self._rows.apply(moves.soft_delete(ids, reason, started)) or 0
         if in_the_way and changes.deletes:
@@ -133,11 +133,20 @@ class Planner:
             self._log.error("insert_failed", reminder_id=str(reminder_id), error=text)
         return result.same_instant
 
-    def _move(self, row_id: Any, placement: moves.Placement, started: datetime) -> None:
-        moved = self._rows.apply(moves.move_in_place(row_id, placement, None, planned_at=started))
-        if moved is None:
-            self._rows.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
-        self._report.moved += moved or 0
+    def _rename(self, changes: Changes, started: datetime) -> None:
+        for row_id, category, label in changes.renames:
+            if self._rows.apply(moves.rename(row_id, category, label, started)) is None:
+                self._rows.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
+
+    def _move(self, wanted: Sequence[PlannedMove], started: datetime) -> None:
+        """Move rows in an order in which none goes where another one still stands; what collides is superfluous."""
+        later = sorted((move for move in wanted if move.placement.scheduled_at > move.was), key=_target, reverse=True)
+        earlier = sorted((move for move in wanted if move.placement.scheduled_at <= move.was), key=_target)
+        for move in [*later, *earlier]:
+            moved = self._rows.apply(moves.move_in_place(move.row_id, move.placement, None, planned_at=started))
+            if moved is None:
+                self._rows.apply(moves.miss([move.row_id], Reason.SUPERSEDED, None))
+            self._report.moved += moved or 0
 
     def _show(self, changes: Changes, show: Callable[[Document], None]) -> None:
         self._count(changes)
@@ -151,3 +160,7 @@ class Planner:
         self._log.warning(
             "skipped", collection=collection, document_id=str(document_id), reason=reason.value, detail=detail
         )
+
+
+def _target(move: PlannedMove) -> datetime:
+    return move.placement.scheduled_at

@@ -19,6 +19,7 @@ from shared.adapters.errors import BrokerUnavailable
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.circumstances import read_circumstances
+from shared.adapters.mongo.relocation import Relocator
 from shared.domain import moves
 from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide
 from shared.domain.endings import ending_of
@@ -35,22 +36,30 @@ class SweepRules:
     """The settings a sweep works by; durations as in the settings of the same names."""
 
     policies: Policies
-    max_attempts: int
-    resend_pause: timedelta
+    decision: Mapping[str, Rules]
     interval: timedelta
     window: timedelta
     receipt_give_up: timedelta
 
 
+@dataclass(frozen=True)
+class SweepParts:
+    """What a sweep works with."""
+
+    backlog: Backlog
+    audience: Audience
+    relocator: Relocator
+    ringer: Ringer
+
+
 class Sweeper:
     """One pass over everything that should have happened by now."""
 
-    def __init__(
-        self, backlog: Backlog, audience: Audience, ringer: Ringer, rules: SweepRules, metrics: Metrics
-    ) -> None:
-        self._backlog, self._audience, self._ringer = backlog, audience, ringer
+    def __init__(self, parts: SweepParts, rules: SweepRules, metrics: Metrics) -> None:
+        self._backlog, self._audience = parts.backlog, parts.audience
+        self._relocator, self._ringer = parts.relocator, parts.ringer
         self._rules, self._metrics = rules, metrics
-        self._adopter = Adopter(backlog, audience, rules.policies)
+        self._adopter = Adopter(parts.backlog, parts.audience, rules.policies)
         self._broker_failure: BrokerUnavailable | None = None
         self._log = get_logger("sweep")
 
@@ -97,26 +106,20 @@ class Sweeper:
         keep: list[Document] = []
         endings: dict[tuple[str, Decision], list[Any]] = defaultdict(list)
         for row, known in zip(free, read_circumstances(self._audience, free), strict=True):
-            policy = self._rules.policies.get(str(row.get("category")))
-            if policy is None:
+            rules = self._rules.decision.get(str(row.get("category")))
+            if rules is None:
                 endings["unknown", Reject(Reason.INVALID_PAYLOAD)].append(row["_id"])
                 continue
-            verdict = decide(row, known, Rules(policy, self._rules.max_attempts, self._rules.resend_pause), now)
+            verdict = decide(row, known, rules, now)
             if isinstance(verdict, Miss | Reject | GiveUp):
                 endings[row["category"], verdict].append(row["_id"])
             elif isinstance(verdict, Postpone):
-                done["moved"] += self._move(row["_id"], verdict)
+                done[self._relocator.relocate(row, verdict.placement, None).value] += 1
             else:
                 keep.append(row)
         for (category, verdict), ids in endings.items():
             done["ended"] += self._end(category, verdict, ids)
         return keep
-
-    def _move(self, row_id: Any, verdict: Postpone) -> int:
-        moved = self._backlog.apply_unless_taken(moves.move_in_place(row_id, verdict.placement, None))
-        if moved is None:
-            self._backlog.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
-        return moved or 0
 
     def _end(self, category: str, verdict: Decision, ids: Sequence[Any]) -> int:
         ending = ending_of(verdict, ids, None)

@@ -6,11 +6,12 @@ from creator.adopt import Adopter
 from creator.plan import Planner
 from creator.relay import Relay, RelayParts, RelayTiming
 from creator.ringing import Ringer, RingRules
-from creator.sweep import Sweeper, SweepRules
+from creator.sweep import Sweeper, SweepParts, SweepRules
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.changes import RelayState
 from shared.adapters.mongo.plan_rows import PlanRows
+from shared.adapters.mongo.relocation import Relocator
 from shared.process import Process
 
 
@@ -26,13 +27,14 @@ def build_sweeper(process: Process) -> Sweeper:
     backlog = Backlog(process.database)
     rules = SweepRules(
         policies=settings.policies,
-        max_attempts=settings.max_attempts,
-        resend_pause=settings.resend_pause,
+        decision=process.decision_rules,
         interval=timedelta(seconds=settings.backstop_seconds),
         window=settings.broker_window,
         receipt_give_up=timedelta(seconds=settings.receipt_give_up_seconds),
     )
-    return Sweeper(backlog, Audience(process.database), _ringer(process, backlog), rules, process.metrics)
+    relocator = Relocator(process.database, process.decision_rules)
+    parts = SweepParts(backlog, Audience(process.database), relocator, _ringer(process, backlog))
+    return Sweeper(parts, rules, process.metrics)
 
 
 def build_relay(process: Process) -> Relay:

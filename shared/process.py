@@ -18,6 +18,7 @@ from shared.adapters.stomp.bell import Bell
 from shared.adapters.stomp.canary import CanaryWatch, check_scheduler
 from shared.adapters.stomp.connection import Credentials
 from shared.adapters.stomp.publisher import Publisher
+from shared.domain.decision import Rules
 from shared.domain.zones import tzdata_version, use_packaged_zones
 from shared.runtime.clock import ServerClock
 from shared.runtime.http import StatusServer
@@ -61,6 +62,15 @@ class Process:
     def bell(self) -> Bell:
         """What rings rows through the broker."""
         return Bell(self.publisher, self.settings.broker_window)
+
+    @cached_property
+    def decision_rules(self) -> dict[str, Rules]:
+        """What decisions about rows of each category go by."""
+        settings = self.settings
+        return {
+            name: Rules(policy, settings.max_attempts, settings.resend_pause)
+            for name, policy in settings.policies.items()
+        }
 
     def server_now(self) -> datetime:
         """The database server's clock, asked now."""

@@ -89,7 +89,10 @@ def occurrences(user: User, reminder: Reminder, calendar: Calendar, policy: Cate
 
 def occurrence_of(user: User, reminder: Reminder, local_date: str, local_time: str) -> datetime | None:
     """The instant that an occurrence's key means now, or None if the reminder no longer has it."""
-    day = date.fromisoformat(local_date)
+    try:
+        day = date.fromisoformat(local_date)
+    except ValueError:
+        return None  # written by another program
     if local_time not in {key for _, key in reminder.times} or not reminder.recurrence.dates(day, day):
         return None
     return resolve(day, parse_local_time(local_time), user.zone)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from creator.domain.occurrences import Calendar, Occurrence, Window, allowed_at, occurrence_of, occurrences
+from creator.domain.occurrences import Calendar, Window, allowed_at, occurrence_of, occurrences
 from creator.domain.rows import Document, Subject, new_row
 from shared.domain.content import Content, render
 from shared.domain.documents import (
@@ -58,12 +58,21 @@ def calendars(policies: Policies, moment: Moment) -> dict[str, Calendar]:
     return {name: shared[window] for name, window in windows.items()}
 
 
+class PlannedMove(NamedTuple):
+    """A row whose occurrence now means another instant; `was` is the one it stands at."""
+
+    row_id: Any
+    was: datetime
+    placement: Placement
+
+
 @dataclass
 class Changes:
     """What a plan means to do with a batch."""
 
     inserts: list[Document] = field(default_factory=list)
-    moves: list[tuple[Any, Placement]] = field(default_factory=list)
+    moves: list[PlannedMove] = field(default_factory=list)
+    renames: list[tuple[Any, str, str]] = field(default_factory=list)
     deletes: dict[DeletedReason, list[Any]] = field(default_factory=lambda: defaultdict(list))
     already: int = 0
     skipped: Counter[SkipReason] = field(default_factory=Counter)
@@ -202,7 +211,7 @@ class BatchPlan:
                     continue
                 instants.add(pending_key)
                 if row is not None:
-                    self._keep(user, device.token, occurrence, row)
+                    self._keep(reminder, Placement(occurrence.scheduled_at, user.timezone, device.token.id), row)
                     continue
                 if content is None:
                     content = render(reminder.title, reminder.body, reminder.data, user.locale)
@@ -217,11 +226,17 @@ class BatchPlan:
         self._skip(SkipReason.BAD_DOCUMENT)
         self._complain("reminders", reminder.id, SkipReason.BAD_DOCUMENT, detail)
 
-    def _keep(self, user: User, token: Token, occurrence: Occurrence, row: Document) -> None:
-        if row["status"] == Status.PENDING and row["scheduledAt"] != occurrence.scheduled_at:
-            self._changes.moves.append((row["_id"], Placement(occurrence.scheduled_at, user.timezone, token.id)))
-        else:
-            self._changes.already += 1
+    def _keep(self, reminder: Reminder, placement: Placement, row: Document) -> None:
+        if row["status"] == Status.PENDING:
+            self._rename(reminder, row)
+            if row["scheduledAt"] != placement.scheduled_at:
+                self._changes.moves.append(PlannedMove(row["_id"], row["scheduledAt"], placement))
+                return
+        self._changes.already += 1
+
+    def _rename(self, reminder: Reminder, row: Document) -> None:
+        if (row.get("category"), row.get("label")) != (reminder.category, reminder.label):
+            self._changes.renames.append((row["_id"], reminder.category, reminder.label))
 
     def _judge_leftovers(self, user: User, reminder: Reminder, existing: dict[OccurrenceKey, Document]) -> None:
         """Rows that exist and that this plan did not ask for: some lie outside its window, others must go."""
@@ -229,10 +244,12 @@ class BatchPlan:
             if row["status"] != Status.PENDING:
                 continue
             verdict = self._leftover(user, reminder, row)
+            if not isinstance(verdict, DeletedReason):
+                self._rename(reminder, row)
             if isinstance(verdict, DeletedReason):
                 self._changes.deletes[verdict].append(row["_id"])
             elif verdict is not None:
-                self._changes.moves.append((row["_id"], verdict))
+                self._changes.moves.append(PlannedMove(row["_id"], row["scheduledAt"], verdict))
 
     def _leftover(self, user: User, reminder: Reminder, row: Document) -> DeletedReason | Placement | None:
         if not user.is_active or not user.wants(reminder.category):

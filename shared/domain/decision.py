@@ -120,7 +120,7 @@ def _judge(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decis
     user, policy = known.user, rules.policy
     if user is None or not user.is_active:
         return Miss(Reason.USER_INACTIVE)
-    if not user.wants(row["category"]):
+    if not all(user.wants(category) for category in _categories(row, known)):
         return Miss(Reason.OPTED_OUT)
     scheduled_at = _where_it_belongs(row, known)
     if scheduled_at is None:
@@ -136,6 +136,11 @@ def _judge(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decis
     if hours is not None and not hours.contains(local_clock_at(now, user.zone)):
         return Miss(Reason.OUTSIDE_ALLOWED_HOURS)
     return _readiness(row, known, rules, now)
+
+
+def _categories(row: Row, known: Circumstances) -> set[str]:
+    """The row's category, and its reminder's if that was changed after the row was planned."""
+    return {row["category"], known.reminder.category} if known.reminder else {row["category"]}
 
 
 def _readiness(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decision:
@@ -158,8 +163,6 @@ def _where_it_belongs(row: Row, known: Circumstances) -> datetime | None:
         return scheduled_at
     reminder, user = known.reminder, known.user
     if reminder is None or user is None or not reminder.is_live or reminder.user_id != row.get("userId"):
-        return None
-    if reminder.category != row["category"] or reminder.label != row["label"]:
         return None
     local_time, local_date = row.get("localTime"), _parse_date(row.get("localDate"))
     if local_date is None or local_time not in {key for _, key in reminder.times}:

@@ -230,6 +230,24 @@ def move_in_place(row_id: Any, placement: Placement, owner: str | None, *, plann
     return Move(where, [{"$set": change}])
 
 
+def rename(row_id: Any, category: str, label: str, planned_at: datetime) -> Move:
+    """A reminder was given another category or label: the occurrence keeps its key and rings on another queue."""
+    where = {
+        **_free_or_owned([row_id], None),
+        **_NO_ATTEMPT,
+        "plannedAt": {"$lt": planned_at},
+        "$expr": _FREE_AND_AHEAD,
+    }
+    change = {
+        "category": {"$literal": category},
+        "label": {"$literal": label},
+        "plannedAt": planned_at,
+        "claim": None,
+        "enqueuedAt": None,
+    }
+    return Move(where, [{"$set": change}])
+
+
 def retarget(row_id: Any, token_id: Any, owner: str) -> Move:
     """Follow the device's current token, when it still belongs to the row's user."""
     where = {**owned([row_id], owner), **_NO_ATTEMPT}

@@ -120,6 +120,7 @@ TRANSITIONS: frozenset[Transition] = frozenset(
         Transition("reopen", Status.PENDING, Status.PENDING),
         Transition("record_unknown", Status.PENDING, Status.PENDING),
         Transition("move_in_place", Status.PENDING, Status.PENDING),
+        Transition("rename", Status.PENDING, Status.PENDING),
         Transition("retarget", Status.PENDING, Status.PENDING),
         Transition("refresh_content", Status.PENDING, Status.PENDING),
         Transition("soft_delete", Status.PENDING, Status.PENDING),

@@ -206,7 +206,7 @@ def load_settings() -> Settings:
     for variable in sorted(name for name in os.environ if name.upper().startswith(PREFIX)):
         if variable.upper() not in known:
             names = [name.removeprefix(PREFIX) for name in known]
-            near = difflib.get_close_matches(variable.upper().removeprefix(PREFIX), names, n=1, cutoff=0.6)
+            near = difflib.get_close_matches(variable.upper().removeprefix(PREFIX), names, n=1, cutoff=0.5)
             hint = f"; did you mean {PREFIX}{near[0]}?" if near else ""
             raise BadSettings(f"{variable}: no such setting{hint}")
     try:

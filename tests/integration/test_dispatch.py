@@ -9,7 +9,7 @@ from consumer.dispatch import STALE_SECONDS, Dispatcher, DispatchParts, Dispatch
 from consumer.domain.brake import RetireBrake
 from consumer.domain.breaker import Breaker
 from consumer.expo.client import ExpoClient
-from consumer.judge import Judge, JudgeRules
+from consumer.judge import Judge
 from consumer.permits import Permits
 from consumer.recording import Recorder, RecordRules
 from consumer.settlement import Settler
@@ -18,6 +18,8 @@ from deploy.local.sandbox.process import SandboxProcess
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
+from shared.adapters.mongo.relocation import Relocator
+from shared.domain.decision import Rules
 from shared.domain.policy import CategoryPolicy
 from shared.runtime.clock import boottime
 from shared.runtime.lifecycle import Shutdown
@@ -29,6 +31,7 @@ POLICIES = {
     "meal": CategoryPolicy(timedelta(minutes=30)),
     "safety": CategoryPolicy(timedelta(minutes=30), on_unknown="give_up"),
 }
+RULES = {name: Rules(policy, MAX_ATTEMPTS, PAUSE) for name, policy in POLICIES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ class Worker:
         settler = Settler(self.store, RetireBrake(0.5, 20), 3, self.metrics)
         rules = RecordRules(MAX_ATTEMPTS, RECEIPT_DELAY, PAUSE)
         recorder = Recorder(self.store, settler, self.limiter, self.breaker, rules, self.metrics)
-        self.judge = Judge(self.store, Audience(db), POLICIES, JudgeRules(MAX_ATTEMPTS, PAUSE), self.metrics)
+        self.judge = Judge(self.store, Audience(db), Relocator(db, RULES), RULES, self.metrics)
         permits = Permits(self.limiter, 6, Shutdown(), self.metrics)
         expo = ExpoClient(url, REQUEST)
         parts = DispatchParts(self.store, expo, permits, recorder, self.judge, self.metrics)

@@ -7,12 +7,14 @@ from bson.datetime_ms import DatetimeMS
 
 from creator.adopt import Adopter
 from creator.ringing import Ringer, RingRules
-from creator.sweep import Sweeper, SweepRules
+from creator.sweep import Sweeper, SweepParts, SweepRules
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.client import server_now
+from shared.adapters.mongo.relocation import Relocator
 from shared.adapters.stomp.bell import Bell
 from shared.adapters.stomp.publisher import Publisher
+from shared.domain.decision import Rules
 from shared.domain.policy import CategoryPolicy
 from shared.runtime.metrics import Metrics
 
@@ -40,15 +42,16 @@ def sweep(db, backlog, brokers, credentials):
         return server_now(db)
 
     ringer = Ringer(Bell(publisher, timedelta(hours=2)), backlog, RingRules(now, 100, frozenset(POLICIES)), metrics)
+    decision = {name: Rules(policy, 5, timedelta(seconds=30)) for name, policy in POLICIES.items()}
     rules = SweepRules(
         policies=POLICIES,
-        max_attempts=5,
-        resend_pause=timedelta(seconds=30),
+        decision=decision,
         interval=MINUTES,
         window=timedelta(hours=2),
         receipt_give_up=timedelta(days=1),
     )
-    sweeper = Sweeper(backlog, Audience(db), ringer, rules, metrics)
+    parts = SweepParts(backlog, Audience(db), Relocator(db, decision), ringer)
+    sweeper = Sweeper(parts, rules, metrics)
     yield lambda: sweeper.run(now())
     publisher.close()
 
@@ -258,3 +261,17 @@ def test_a_row_under_a_live_claim_is_left_alone(rows, sweep, held):
     sweep()
     assert rows.see(mine) == before
     assert rows.see(free)["reason"] == "too_late"
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize("fault", [{"title": 7}, {"userId": "nobody"}, {"deviceId": "unknown"}])
+def test_two_alerts_that_name_one_reminder_and_must_end_stop_no_sweep(db, sweep, fault):
+    for number in range(2):
+        db["notification_messages"].insert_one(alert(_id=f"alert{number}", reminderId="r1", localTime="12:00", **fault))
+    good = alert(_id="good", label="flood")
+    db["notification_messages"].insert_one(good)
+    sweep()
+    sweep()
+    twins = {"_id": {"$in": ["alert0", "alert1"]}, "resolvedAt": {"$ne": None}}
+    assert db["notification_messages"].count_documents(twins) == 2
+    assert db["notification_messages"].find_one({"_id": "good"})["deviceId"] is not None

@@ -104,8 +104,10 @@ MISSED = {
     "the reminder sleeps": ({"reminder": reminder(isActive=False)}, Reason.REMINDER_CANCELLED),
     "the reminder is another's": ({"reminder": reminder(userId="x")}, Reason.REMINDER_CANCELLED),
     "the reminder's time was edited": ({"reminder": reminder(localTimes=["12:30"])}, Reason.REMINDER_CANCELLED),
-    "the reminder's label was edited": ({"reminder": reminder(label="dinner")}, Reason.REMINDER_CANCELLED),
-    "the reminder's category was edited": ({"reminder": reminder(category="mood")}, Reason.REMINDER_CANCELLED),
+    "the reminder's new category is refused": (
+        {"reminder": reminder(category="mood"), "user": user(preferences={"categories": {"mood": False}})},
+        Reason.OPTED_OUT,
+    ),
     "the rule no longer holds that day": (
         {"reminder": reminder(recurrence="FREQ=WEEKLY;BYDAY=SU")},
         Reason.REMINDER_CANCELLED,
@@ -312,3 +314,8 @@ def test_the_grace_ends_after_the_planned_instant():
 def test_decisions_can_be_compared_and_grouped():
     assert {Miss(Reason.TOO_LATE): 1}[Miss(Reason.TOO_LATE)] == 1
     assert replace(RULES, max_attempts=6) != RULES
+
+
+@pytest.mark.parametrize("change", [{"label": "dinner"}, {"category": "mood"}])
+def test_a_renamed_reminder_is_still_wanted(change):
+    assert isinstance(verdict(reminder=reminder(**change)), Send)

@@ -21,6 +21,7 @@ _RELEVANT: list[Document] = [
             "$or": [
                 {"operationType": {"$in": ["insert", "replace"]}},
                 {"operationType": "update", "updateDescription.updatedFields.scheduledAt": {"$exists": True}},
+                {"operationType": "update", "updateDescription.updatedFields.category": {"$exists": True}},
             ]
         }
     },
@@ -31,7 +32,6 @@ _RELEVANT: list[Document] = [
             "fullDocument": dict.fromkeys(
                 ("category", "scheduledAt", "status", "isDeleted", "enqueuedAt", "deviceId", "localDate"), 1
             ),
-            "moved": "$updateDescription.updatedFields.scheduledAt",
         }
     },
 ]

@@ -18,6 +18,8 @@ _KNOWN = {
     "status": 1,
     "scheduledAt": 1,
     "notificationTokenId": 1,
+    "category": 1,
+    "label": 1,
 }
 _DUPLICATE = 11000
 _OCCURRENCE_KEY = ("reminderId", "deviceId", "localDate", "localTime")
@@ -50,7 +52,8 @@ class PlanRows:
             "localDate": {"$gte": first_date, "$lte": last_date},
         }
         with translated():
-            return list(self._messages.find(where, _KNOWN, batch_size=10_000).hint("occurrence_once"))
+            found = self._messages.find(where, _KNOWN, batch_size=10_000).hint("occurrence_once")
+            return [row for row in found if _is_occurrence(row)]
 
     def insert(self, rows: Sequence[Document]) -> InsertResult:
         """Insert what nobody else has inserted meanwhile.
@@ -104,6 +107,11 @@ class PlanRows:
             return apply(self._messages, move)
         except DuplicateKeyError:
             return None
+
+
+def _is_occurrence(row: Document) -> bool:
+    """Whether it has a whole key; rows of other programs may lack a device, or hold anything for a date."""
+    return row.get("deviceId") is not None and type(row.get("localDate")) is type(row.get("localTime")) is str
 
 
 def _key(row: Document) -> Hashable:
