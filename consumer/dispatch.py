@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from consumer.domain.outcomes import RequestOutcome
 from consumer.expo.client import ExpoClient
 from consumer.expo.payload import Envelope, ExpoMessage, build_message, collapse_id
 from consumer.judge import Judge, Outgoing, by_project
 from consumer.permits import Permits
 from consumer.recording import Aftermath, Batch, Recorder
+from shared.adapters.errors import DatabaseUnavailable
 from shared.adapters.mongo.messages import Claim, MessageStore
 from shared.adapters.mongo.wire_ids import to_text
 from shared.domain import moves
@@ -18,12 +20,16 @@ from shared.domain.decision import Reject, grace_end
 from shared.domain.policy import Policies
 from shared.domain.states import Reason
 from shared.runtime.clock import boottime
+from shared.runtime.lifecycle import Shutdown
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 from shared.runtime.settings import MARK_MARGIN_SECONDS
 
 # What was read about a user may be this old when the request is made.
 STALE_SECONDS = 5.0
+# Rows whose request could not be made ring again after this: never at once, which would spin.
+_AGAIN = timedelta(seconds=1)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class DispatchParts:
     permits: Permits
     recorder: Recorder
     judge: Judge
+    shutdown: Shutdown
     metrics: Metrics
 
 
@@ -86,8 +93,29 @@ class Dispatcher:
             with self._parts.metrics.request_seconds.time():
                 outcome = self._parts.expo.send([message for _, message in batch.items])
             self._parts.metrics.requests.labels("send", type(outcome).__name__).inc()
-            groups.extend(self._parts.recorder.record(batch, outcome, aftermath))
+            self._parts.recorder.hear(outcome)
+            groups.extend(self._record(batch, outcome, aftermath))
         return aftermath
+
+    def _record(self, batch: Batch, outcome: RequestOutcome, aftermath: Aftermath) -> list[list[Outgoing]]:
+        """Write down what is known, for as long as it takes: given up, it would be an unknown outcome.
+
+        Writing it twice changes nothing, and it is allowed after the lease too, while the rows bear this attempt.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            mine = Aftermath()
+            try:
+                groups = self._parts.recorder.record(batch, outcome, mine)
+            except DatabaseUnavailable as error:
+                self._log.warning("answer_not_recorded_yet", attempt_id=batch.attempt, error=str(error))
+                if self._parts.shutdown.seconds_left <= 0:
+                    raise
+                self._parts.shutdown.pause(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                aftermath.add(mine)
+                return groups
 
     def _addressed(self, group: Sequence[Outgoing], held: Held) -> list[tuple[Outgoing, ExpoMessage]]:
         """The rows with their messages; what no message can hold is ended here."""
@@ -125,7 +153,7 @@ class Dispatcher:
             self._parts.metrics.claims_lost.inc(len(lost))
             self._log.warning("claim_lost", message_ids=[str(row_id) for row_id in lost])
             self._parts.store.apply(moves.release(lost, held.claim.owner))
-            aftermath.ring_again(lost, timedelta())
+            aftermath.ring_again(lost, _AGAIN)
         return Batch(attempt, category, [pair for pair in ready if pair[0].row["_id"] in marked])
 
     def _in_time(self, batch: Batch, held: Held, aftermath: Aftermath) -> bool:
@@ -136,7 +164,7 @@ class Dispatcher:
             return True
         self._log.warning("request_not_made", rows=len(batch.items), lease_left_s=round(lease_left, 1))
         self._parts.store.apply(moves.record_unmade(batch.attempt, batch.ids, 0))
-        aftermath.ring_again(batch.ids, timedelta())
+        aftermath.ring_again(batch.ids, _AGAIN)
         return False
 
     def _observe_lateness(self, batch: Batch, held: Held) -> None:

@@ -9,11 +9,11 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from consumer.permits import Stopping
-from shared.adapters.errors import Unavailable
+from shared.adapters.errors import BrokerRefused, Unavailable
 from shared.adapters.stomp.bell import Bell
 from shared.adapters.stomp.subscriber import Delivery, Subscriber
 from shared.domain.envelope import Frame, Kind, Undecodable, decode
@@ -133,6 +133,8 @@ class Intake:
         while (work := self._buffer.take()) is not None:
             try:
                 self._finish(work)
+            except Exception:  # noqa: BLE001 - a worker that dies takes its share of all further work with it
+                self._log.exception("worker_failed")
             finally:
                 self._buffer.done()
 
@@ -144,7 +146,7 @@ class Intake:
                 result = self._handle(work)
             except Stopping:
                 return
-            except Unavailable as error:
+            except (Unavailable, BrokerRefused) as error:
                 self.trouble = str(error)
                 self._log.warning("held_up", error=str(error), retry_in_s=pause)
                 if self._shutdown.wait(pause):
@@ -161,17 +163,30 @@ class Intake:
         if work.frame is not None:
             try:
                 self._parts.handle(work.frame)
-            except (Unavailable, Stopping):
+            except (Unavailable, BrokerRefused, Stopping):
                 raise
-            except Exception as error:  # noqa: BLE001 - one bad frame must not stop the others
-                # Nothing is lost: the rows stay pending, and the sweep rings them again.
+            except Exception as error:  # noqa: BLE001 - one row nobody understands must not stop the others
                 self._log.exception("frame_failed", error=type(error).__name__)
+                if len(work.frame.ids) > 1:
+                    return self._split(work.frame)
                 fault = f"{type(error).__name__} while handling"
             else:
                 return "done"
+        # Nothing is lost: the row stays pending, and the sweep rings it again until its grace ends.
         self._log.error("dead_letter", queue=work.delivery.message.queue, reason=fault)
         self._parts.bell.bury(work.delivery.message.queue, work.delivery.message.body, fault)
         return "buried"
+
+    def _split(self, frame: Frame) -> str:
+        """One row among them cannot be handled: ring each alone, so that it costs its neighbours nothing."""
+        now = self._parts.now()
+        self._parts.bell.ring([replace(frame, ids=(one,), due_at=now) for one in frame.ids], now)
+        return "split"
+
+    @property
+    def live_workers(self) -> int:
+        """How many workers still work."""
+        return sum(thread.is_alive() for thread in self._threads)
 
     def _drain(self) -> bool:
         """Take no more, finish what is in hand, acknowledge, disconnect; in this order, within the deadline."""

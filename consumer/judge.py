@@ -91,7 +91,7 @@ class Judge:
 
     def _follows(self, row: Document, verdict: Send, owner: str) -> bool:
         """Point the row at its device's current token; False if another row is due there at the same instant."""
-        if verdict.token.id == row["notificationTokenId"]:
+        if verdict.token.id == row.get("notificationTokenId"):
             return True
         moved = self._store.apply_unless_taken(moves.retarget(row["_id"], verdict.token.id, owner))
         if moved is None:

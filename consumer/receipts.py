@@ -89,6 +89,7 @@ class ReceiptStage:
             answer = self._parts.expo.receipts([row["ticketId"] for row in rows])
         if isinstance(answer, list):
             self._parts.metrics.requests.labels("receipts", "Answered").inc()
+            self._parts.breaker.succeeded()
             return {receipt.ticket_id: receipt for receipt in answer}
         self._parts.metrics.requests.labels("receipts", type(answer).__name__).inc()
         self._log.warning("receipts_not_read", outcome=type(answer).__name__, rows=len(rows))

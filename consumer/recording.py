@@ -1,5 +1,6 @@
 """Record: what the outcome of one request means for each of its rows, written under that request's attempt."""
 
+import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from consumer.domain.outcomes import (
 from consumer.expo.payload import ExpoMessage
 from consumer.judge import Outgoing
 from consumer.settlement import Ending, Settler
+from shared.adapters.errors import DatabaseUnavailable
 from shared.adapters.mongo.client import Document
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
@@ -62,6 +64,11 @@ class Aftermath:
     sent: list[Any] = field(default_factory=list)
     again: list[tuple[Any, timedelta]] = field(default_factory=list)
 
+    def add(self, other: "Aftermath") -> None:
+        """Take over what another one holds."""
+        self.sent += other.sent
+        self.again += other.again
+
     def ring_again(self, ids: Sequence[Any], delay: timedelta) -> None:
         """Ring these rows once more after `delay`."""
         self.again += [(row_id, delay) for row_id in ids]
@@ -93,14 +100,16 @@ class Recorder:
         self._log = get_logger("record")
 
     def record(self, batch: Batch, outcome: RequestOutcome, aftermath: Aftermath) -> list[list[Outgoing]]:
-        """Write the outcome of a request; the groups that must be asked for again, each in a request of its own."""
-        self._tell_breaker(outcome)
+        """Write the outcome of a request; the groups that must be asked for again, each in a request of its own.
+
+        Raises:
+            DatabaseUnavailable: some of it may be written; write it again.
+
+        """
         match outcome:
             case Answered(outcomes):
                 self._answered(batch, outcomes, aftermath)
-            case NotSent(why, slow_down):
-                if slow_down:
-                    self._limiter.pause(_SLOW_DOWN_SECONDS)
+            case NotSent(why):
                 self._log.warning("not_sent", why=why, rows=len(batch.items))
                 self._retry(batch, [item.row for item, _ in batch.items], Reason.RETRIES_EXHAUSTED, aftermath)
             case OutcomeUnknown(why):
@@ -113,15 +122,27 @@ class Recorder:
                 return self._regroup(batch, outcome, aftermath)
         return []
 
+    def hear(self, outcome: RequestOutcome) -> None:
+        """Let breaker and limiter hear of the outcome, once."""
+        match outcome:
+            case NotSent(_, True):
+                self._slow_down()
+            case _:
+                self._tell_breaker(outcome)
+        self._metrics.breaker_open.set(self._breaker.state == "open")
+
+    def _slow_down(self) -> None:
+        with contextlib.suppress(DatabaseUnavailable):
+            self._limiter.pause(_SLOW_DOWN_SECONDS)
+
     def _tell_breaker(self, outcome: RequestOutcome) -> None:
         match outcome:
             case CredentialsRefused(why):
                 self._breaker.trip(boottime(), why)
-            case OutcomeUnknown(why) | NotSent(why, False):
+            case OutcomeUnknown(why) | NotSent(why):
                 self._breaker.failed(boottime(), why)
             case _:
                 self._breaker.succeeded()
-        self._metrics.breaker_open.set(self._breaker.state == "open")
 
     def _answered(self, batch: Batch, outcomes: Sequence[MessageOutcome], aftermath: Aftermath) -> None:
         tickets: dict[Any, str] = {}
@@ -171,7 +192,7 @@ class Recorder:
             self._store.apply(moves.record_refused(batch.attempt, ids, pause_ms))
             aftermath.ring_again(ids, timedelta(milliseconds=pause_ms))
         if spent:
-            self._settler.settle([_failing(batch.attempt, spent, spent_reason)], judged=len(batch.items))
+            self._settler.settle([_failing(batch.attempt, spent, spent_reason)], judged=0)
 
     def _unknown(self, batch: Batch, ids: Sequence[Any], why: str, aftermath: Aftermath) -> None:
         self._log.warning("outcome_unknown", why=why, attempt_id=batch.attempt, message_ids=[str(one) for one in ids])

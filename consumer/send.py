@@ -20,6 +20,7 @@ from shared.adapters.mongo.messages import MessageStore
 from shared.adapters.mongo.wire_ids import from_wire
 from shared.adapters.stomp.bell import Bell
 from shared.domain import moves
+from shared.domain.decision import unresolved_attempts
 from shared.domain.envelope import Frame
 from shared.domain.ids import id_key
 from shared.runtime.clock import ServerClock, boottime
@@ -103,15 +104,22 @@ class SendStage:
             rings.early.append((row["_id"], due))
 
     def _let_pass(self, waiting: list[Any], rings: Rings) -> list[Any]:
-        """All of them while Expo answers; one as a probe, or none, while it does not. The others ring later."""
-        if not waiting:
+        """All of them while Expo answers; one as a probe, or none, while it does not. The others ring later.
+
+        A row that was perhaps sent already is a bad probe: its second request could end it in the middle of an outage.
+        """
+        if not waiting or self._parts.breaker.state == "closed":
             return waiting
-        allowance = self._parts.breaker.ask(boottime())
+        rows = self._parts.store.glance(waiting)
+        fresh = [row["_id"] for row in rows if not unresolved_attempts(row)]
+        allowance = self._parts.breaker.ask(boottime(), re_send=not fresh)
         if allowance.rows is None:
             return waiting
+        chosen = (fresh or waiting)[: allowance.rows]
+        chosen_keys = {id_key(one) for one in chosen}
         later = self._parts.clock.now() + max(timedelta(seconds=allowance.retry_in), SOON)
-        rings.ring_at(waiting[allowance.rows :], later)
-        return waiting[: allowance.rows]
+        rings.ring_at([one for one in waiting if id_key(one) not in chosen_keys], later)
+        return chosen
 
     def _send(self, frame: Frame, waiting: list[Any], rings: Rings) -> None:
         for _ in range(_CLAIM_ROUNDS):

@@ -37,6 +37,7 @@ class Settler:
 
         """
         if not endings:
+            self._brake.believes(judged, 0, boottime())  # it must hear of the living too
             return
         settled_by = uuid.uuid4().hex
         settlements = [Settlement(ending(settled_by), settled_by) for ending in endings]

@@ -73,6 +73,8 @@ class _Common:
 
         def complaints() -> Mapping[str, str]:
             found = {"work": intake.trouble, "expo": self.breaker.reason, "broker_login": subscriber.refused}
+            if intake.live_workers < workers:
+                found["workers"] = f"{workers - intake.live_workers} of {workers} have died"
             if not subscriber.is_connected:
                 found["broker"] = "not connected"
             return {name: text for name, text in found.items() if text}
@@ -95,7 +97,9 @@ def build_send(process: Process, shutdown: Shutdown, categories: Sequence[str]) 
         process.metrics,
     )
     rules = DispatchRules(settings.claim_seconds, settings.request_timeout, settings.policies)
-    dispatch_parts = DispatchParts(common.store, common.expo, common.permits, recorder, judge, process.metrics)
+    dispatch_parts = DispatchParts(
+        common.store, common.expo, common.permits, recorder, judge, shutdown, process.metrics
+    )
     dispatcher = Dispatcher(dispatch_parts, rules)
     parts = SendParts(common.store, judge, dispatcher, common.permits, common.breaker, process.bell, process.clock)
     lease = timedelta(seconds=settings.claim_seconds)

@@ -18,8 +18,9 @@ from creator.domain.wanted import Batch, BatchPlan, Changes, Moment, PlannedMove
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.plan_rows import PlanRows
 from shared.domain import moves
+from shared.domain.ids import id_key
 from shared.domain.policy import Policies
-from shared.domain.states import Reason, SkipReason
+from shared.domain.states import DeletedReason, Reason, SkipReason
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -112,10 +113,23 @@ class Planner:
         self._move(changes.moves, started)
         for reason, ids in changes.deletes.items():
             self._report.deleted += self._rows.apply(moves.soft_delete(ids, reason, started)) or 0
-        if in_the_way and changes.deletes:
-            # What stood at the same instant may have been a row of the reminder that was just deleted.
+        if in_the_way:
+            self._delete_orphans(in_the_way, changes, started)
+            # What stood at the same instant may have been a row of a reminder that is gone.
             in_the_way = self._insert(in_the_way)
         self._report.skipped[SkipReason.SAME_INSTANT] += len(in_the_way)
+
+    def _delete_orphans(self, rows: Sequence[Document], changes: Changes, started: datetime) -> None:
+        """Delete what stands in the way of `rows` and belongs to a reminder that no longer exists."""
+        standing = self._rows.standing_in_the_way(rows)
+        orphans = [
+            row["_id"]
+            for row in standing
+            if row.get("reminderId") is not None and id_key(row["reminderId"]) not in changes.reminder_keys
+        ]
+        if orphans:
+            move = moves.soft_delete(orphans, DeletedReason.REMINDER_CHANGED, started)
+            self._report.deleted += self._rows.apply(move) or 0
 
     def _count(self, changes: Changes) -> None:
         self._report.already += changes.already

@@ -8,13 +8,15 @@ rows would ring twice, which is harmless.
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from creator.adopt import Adopter
+from creator.backstop import Backstop
 from creator.ringing import Now, Ringer
 from creator.stream import Gathering, StreamReader
 from creator.sweep import Sweeper
-from shared.adapters.errors import BrokerUnavailable, Unavailable
+from shared.adapters.errors import BrokerRefused, BrokerUnavailable, Unavailable
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.changes import RelayState
 from shared.adapters.stomp.connection import unique_name
@@ -22,6 +24,8 @@ from shared.runtime.clock import boottime
 from shared.runtime.lifecycle import Shutdown
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
+
+Document = dict[str, Any]
 
 LEASE_SECONDS = 10.0
 _RENEW_SECONDS = 3.0
@@ -75,13 +79,19 @@ class Relay:
                 else:
                     self.trouble = None
                     shutdown.wait(_RENEW_SECONDS)
-            except Unavailable as error:
-                if isinstance(error, BrokerUnavailable):
-                    self._parts.metrics.publish_failures.inc()
-                self.trouble = str(error)
-                self._log.warning("relay_interrupted", error=str(error))
+            except Exception as error:  # noqa: BLE001 - a relay that dies of one odd row rings nobody's
+                self._interrupted(error)
                 shutdown.wait(_RETRY_SECONDS)
         self._give_up_lease()
+
+    def _interrupted(self, error: Exception) -> None:
+        self.trouble = str(error)
+        if isinstance(error, BrokerUnavailable):
+            self._parts.metrics.publish_failures.inc()
+        if isinstance(error, Unavailable | BrokerRefused):
+            self._log.warning("relay_interrupted", error=str(error))
+        else:
+            self._log.exception("relay_failed", error=type(error).__name__)
 
     def _holds_lease(self) -> bool:
         if boottime() < self._renew_at:
@@ -99,18 +109,19 @@ class Relay:
             self._log.warning("lease_not_dropped", error=str(error))
 
     def _lead(self, shutdown: Shutdown) -> None:
-        with self._parts.state.feed(_STREAM_WAIT_MS) as feed, StreamReader(feed) as reader:
+        backstop = Backstop(self._scan, self._sweep, self._timing.sweep_every)
+        with self._parts.state.feed(_STREAM_WAIT_MS) as feed, StreamReader(feed) as reader, backstop:
             shutdown.on_request(reader.wake)
-            self._log.info("relay_leads", scanned=self._scan())
-            self.trouble = None
-            next_sweep = boottime()
+            self._log.info("relay_leads")
             while not shutdown.requested and self._holds_lease():
-                if boottime() >= next_sweep:
-                    next_sweep = boottime() + self._timing.sweep_every.total_seconds()
-                    self._parts.sweeper.run(self._timing.now())
+                backstop.check()
                 self._follow(reader)
+                self.trouble = None
 
-    def _scan(self) -> int:
+    def _sweep(self) -> None:
+        self._parts.sweeper.run(self._timing.now())
+
+    def _scan(self) -> None:
         """Ring what is in the window and was never rung; while one chunk is noted the next is published."""
         count = 0
         noted: Future[None] | None = None
@@ -124,7 +135,7 @@ class Relay:
                 count += len(ids)
             if noted is not None:
                 noted.result()
-        return count
+        self._log.info("scanned", rows=count)
 
     def _follow(self, reader: StreamReader) -> None:
         """Gather what the stream brings, send it out, and only then store the place."""
@@ -143,5 +154,10 @@ class Relay:
         rows = gathering.rows
         changed = gathering.moved_ids + gathering.foreign_ids
         if changed:
-            rows = rows + [row for row in backlog.ringable(changed) if row["scheduledAt"] <= now + gathering.window]
+            rows = rows + [row for row in backlog.ringable(changed) if _is_within(row, now + gathering.window)]
         self._parts.ringer.ring(rows)
+
+
+def _is_within(row: Document, until: datetime) -> bool:
+    scheduled_at = row.get("scheduledAt")
+    return isinstance(scheduled_at, datetime) and scheduled_at <= until

@@ -43,7 +43,7 @@ class Ringer:
             BrokerUnavailable: some may have been rung; ring all of them again.
 
         """
-        known = [row for row in rows if str(row.get("category")) in self._rules.categories]
+        known = [row for row in rows if str(row.get("category")) in self._rules.categories and _has_times(row)]
         due = [(to_wire(row["_id"]), row["category"], _due(row)) for row in known]
         self._bell.ring(list(group_by_due(Kind.SEND, due, self._rules.batch_size)), self._rules.now())
         for category, count in Counter(row["category"] for row in known).items():
@@ -68,6 +68,12 @@ class Ringer:
         ids = self.publish(rows)
         self.note(ids)
         return len(ids)
+
+
+def _has_times(row: Document) -> bool:
+    """Whether its times are instants; a sweep ends what has others."""
+    next_attempt_at = row.get("nextAttemptAt")
+    return isinstance(row.get("scheduledAt"), datetime) and isinstance(next_attempt_at, datetime | None)
 
 
 def _due(row: Document) -> datetime:

@@ -73,6 +73,8 @@ class Sweeper:
         done: Counter[str] = Counter()
         for rows in self._backlog.foreign(CHUNK):
             done["adopted"] += self._adopter.adopt(rows, now)
+        for rows in self._backlog.untimed(CHUNK):
+            done["ended"] += self._end("unknown", Reject(Reason.INVALID_PAYLOAD), [row["_id"] for row in rows])
         self._broker_failure = None
         for rows in self._backlog.overdue(now, now - self._rules.interval, CHUNK):
             kept = self._end_or_keep(rows, now, done)

@@ -39,7 +39,7 @@ class Process:
         _relax_garbage_collection()
         self.part, self.settings = part, settings
         self.metrics = Metrics()
-        self.clock = ServerClock(self.server_now)
+        self.clock = ServerClock(self.server_now, Unavailable)
         self.log = get_logger(part)
 
     @cached_property

@@ -32,13 +32,19 @@ class Breaker:
         """Closed lets everything pass; open lets one probe pass now and then."""
         return "open" if self.reason is not None else "closed"
 
-    def ask(self, now: float) -> Allowance:
-        """What may be tried at `now`. A half-open breaker hands out one probe at a time."""
+    def ask(self, now: float, *, re_send: bool = False) -> Allowance:
+        """What may be tried at `now`. A half-open breaker hands out one probe at a time.
+
+        With `re_send` all that could be tried was perhaps sent before: it is no probe unless nothing else has come
+        for a long while.
+        """
         with self._lock:
             if self.reason is None:
                 return Allowance(None)
-            if now < self._probe_at:
-                return Allowance(0, self._probe_at - now)
+            patience = LONGEST_PAUSE if re_send else 0.0
+            if now < self._probe_at + patience:
+                wait = self._probe_at - now
+                return Allowance(0, wait if wait > 0 else FIRST_PAUSE)
             self._probe_at = now + self._pause
             return Allowance(1)
 

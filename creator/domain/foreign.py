@@ -48,7 +48,8 @@ _BOOKKEEPING: Mapping[str, type] = {
 
 def is_whole(row: Mapping[str, Any]) -> bool:
     """Whether the row has the bookkeeping and the device that every part relies on."""
-    return "isDeleted" in row and all(row.get(name) is not None for name in ("status", "localDate", "deviceId"))
+    present = all(row.get(name) is not None for name in ("status", "localDate", "deviceId"))
+    return present and isinstance(row.get("isDeleted"), bool)
 
 
 def complaint(row: Document, policies: Policies) -> str | None:

@@ -68,12 +68,13 @@ class PlannedMove(NamedTuple):
 
 @dataclass
 class Changes:
-    """What a plan means to do with a batch."""
+    """What a plan means to do with a batch. `reminder_keys` are all reminders of its users that exist."""
 
     inserts: list[Document] = field(default_factory=list)
     moves: list[PlannedMove] = field(default_factory=list)
     renames: list[tuple[Any, str, str]] = field(default_factory=list)
     deletes: dict[DeletedReason, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    reminder_keys: set[Hashable] = field(default_factory=set)
     already: int = 0
     skipped: Counter[SkipReason] = field(default_factory=Counter)
 
@@ -105,6 +106,7 @@ class BatchPlan:
         """The changes that make the batch's future what its users now want."""
         reminders = _by(batch.reminders, "userId")
         tokens = _by(batch.tokens, "userId")
+        self._changes.reminder_keys.update(id_key(document["_id"]) for document in batch.reminders)
         known: dict[Hashable, dict[OccurrenceKey, Document]] = defaultdict(dict)
         for row in batch.known:
             known[id_key(row["reminderId"])][occurrence_key(row)] = row

@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.domain.content import Content, render
 from shared.domain.documents import Reminder, Token, User
+from shared.domain.ids import id_key
 from shared.domain.localtime import BadLocalTime, local_clock_at, parse_local_time, resolve
 from shared.domain.moves import Placement
 from shared.domain.policy import CategoryPolicy
@@ -126,7 +127,7 @@ def _judge(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decis
     if scheduled_at is None:
         return Miss(Reason.REMINDER_CANCELLED)
     token = known.device_token
-    if token is None or token.user_id != row.get("userId"):
+    if token is None or id_key(token.user_id) != id_key(row.get("userId")):
         return Miss(Reason.NO_ACTIVE_TOKEN if token is None else Reason.SUPERSEDED)
     if scheduled_at != row["scheduledAt"] and scheduled_at > now:
         return Postpone(Placement(scheduled_at, user.timezone, token.id))
@@ -162,7 +163,12 @@ def _where_it_belongs(row: Row, known: Circumstances) -> datetime | None:
     if row.get("reminderId") is None:
         return scheduled_at
     reminder, user = known.reminder, known.user
-    if reminder is None or user is None or not reminder.is_live or reminder.user_id != row.get("userId"):
+    if (
+        reminder is None
+        or user is None
+        or not reminder.is_live
+        or id_key(reminder.user_id) != id_key(row.get("userId"))
+    ):
         return None
     local_time, local_date = row.get("localTime"), _parse_date(row.get("localDate"))
     if local_date is None or local_time not in {key for _, key in reminder.times}:

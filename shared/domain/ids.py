@@ -11,4 +11,6 @@ def id_key(value: Any) -> Hashable:
         return tuple((name, id_key(item)) for name, item in value.items())
     if kind is list:
         return tuple(id_key(item) for item in value)
+    if kind is bool:
+        return (bool, value)  # in Python true equals 1; in MongoDB they are two people
     return value  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ LIVE: Document = {"status": Status.PENDING.value, "isDeleted": False}
 # What another program may leave out, and no part can do without: a row that lacks any of it is completed first.
 INCOMPLETE: Document = {
     "$or": [
-        {"isDeleted": {"$exists": False}},
+        {"isDeleted": None},
         {
             "isDeleted": False,
             "status": {"$in": [None, Status.PENDING.value]},
@@ -31,7 +31,8 @@ INCOMPLETE: Document = {
 
 # BSON orders missing < null < date, so a claim that is absent, null, {} or expired is not held.
 _HELD: Document = {"$gt": ["$claim.expiresAt", "$$NOW"]}
-_UNRESOLVED: Document = {"$ifNull": ["$unresolvedAttempts", 0]}
+_UNRESOLVED: Document = {"$cond": [{"$isNumber": "$unresolvedAttempts"}, "$unresolvedAttempts", 0]}
+_ATTEMPTS: Document = {"$cond": [{"$isNumber": "$attempts"}, "$attempts", 0]}
 _OPEN_ATTEMPT: Document = {"$cond": [{"$gt": ["$attemptId", None]}, 1, 0]}
 _NO_ATTEMPT: Document = {"attemptId": None, "unresolvedAttempts": {"$in": [None, 0]}}
 
@@ -104,7 +105,7 @@ def mark(ids: Sequence[Any], owner: str, attempt: str, *, need_ms: int, max_unre
     }
     change = {
         "unresolvedAttempts": unresolved,
-        "attempts": {"$add": [{"$ifNull": ["$attempts", 0]}, 1]},
+        "attempts": {"$add": [_ATTEMPTS, 1]},
         "attemptId": attempt,
         "attemptStartedAt": "$$NOW",
     }

@@ -24,15 +24,24 @@ class ServerClock:
 
     REFRESH_SECONDS = 30.0
 
-    def __init__(self, ask: Callable[[], datetime]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], datetime], passing: type[Exception]) -> None:
+        self._ask, self._passing = ask, passing
         self._asked_at = float("-inf")
+        self._is_known = False
         self._offset = timedelta()
 
     def now(self) -> datetime:
-        """The server's now (aware UTC), at most half a round trip behind."""
+        """The server's now (aware UTC), at most half a round trip behind.
+
+        While the server does not answer (`passing` errors) the last estimate serves; the first one must succeed.
+        """
         if boottime() - self._asked_at > self.REFRESH_SECONDS:
-            self._measure()
+            try:
+                self._measure()
+            except self._passing:
+                if not self._is_known:
+                    raise
+                self._asked_at = boottime()  # not every caller shall wait for a server that is away
         return datetime.fromtimestamp(boottime(), UTC) + self._offset
 
     def _measure(self) -> None:
@@ -44,4 +53,4 @@ class ServerClock:
             sample = (after - before, server - datetime.fromtimestamp(after, UTC))
             best = min(best or sample, sample, key=lambda pair: pair[0])
         assert best is not None
-        self._offset, self._asked_at = best[1], boottime()
+        self._offset, self._asked_at, self._is_known = best[1], boottime(), True

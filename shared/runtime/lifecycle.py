@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -57,6 +58,10 @@ class Shutdown:
     def seconds_left(self) -> float:
         """How much of the drain deadline is left; infinite while nobody has asked."""
         return max(0.0, self._deadline - boottime())
+
+    def pause(self, seconds: float) -> None:
+        """Wait `seconds`, or until the drain deadline: for what must be finished even while stopping."""
+        time.sleep(min(seconds, self.seconds_left))
 
     def wait(self, seconds: float) -> bool:
         """Wait up to `seconds`; True as soon as the stop is asked for."""

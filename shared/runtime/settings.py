@@ -142,10 +142,10 @@ class Settings(BaseSettings):
         for name in self.category_policy:
             if name not in self.categories and "category_policy" in self.model_fields_set:
                 raise ValueError(f"{PREFIX}CATEGORY_POLICY: {name!r} is not one of {PREFIX}CATEGORIES")
-        if self.claim_seconds < self.request_timeout + MARK_MARGIN_SECONDS:
+        if self.claim_seconds < self.request_timeout + MARK_MARGIN_SECONDS + 1:
             raise ValueError(
                 f"{PREFIX}CLAIM_SECONDS: a claim of {self.claim_seconds:g} s does not cover a request; "
-                f"it must be at least {PREFIX}EXPO_TIMEOUT_SECONDS + {MARK_MARGIN_SECONDS}"
+                f"it must be at least {PREFIX}EXPO_TIMEOUT_SECONDS + {MARK_MARGIN_SECONDS + 1}"
             )
         return self
 
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         """The total time-out of one request to Expo, in seconds: by default as long as a claim can cover, up to 30."""
         if self.expo_timeout_seconds is not None:
             return self.expo_timeout_seconds
-        return max(1.0, min(30.0, 0.8 * (self.claim_seconds - MARK_MARGIN_SECONDS)))
+        return max(1.0, min(30.0, 0.8 * (self.claim_seconds - MARK_MARGIN_SECONDS - 1)))
 
     @cached_property
     def brokers(self) -> tuple[BrokerAddress, ...]:

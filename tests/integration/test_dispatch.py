@@ -59,7 +59,7 @@ class Worker:
         self.judge = Judge(self.store, Audience(db), Relocator(db, RULES), RULES, self.metrics)
         permits = Permits(self.limiter, 6, Shutdown(), self.metrics)
         expo = ExpoClient(url, REQUEST)
-        parts = DispatchParts(self.store, expo, permits, recorder, self.judge, self.metrics)
+        parts = DispatchParts(self.store, expo, permits, recorder, self.judge, Shutdown(), self.metrics)
         self.dispatcher = Dispatcher(parts, DispatchRules(LEASE, REQUEST, POLICIES))
 
     def take(self, ids, lease=LEASE):

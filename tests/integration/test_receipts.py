@@ -13,6 +13,7 @@ from consumer.permits import Permits
 from consumer.receipts import ReceiptParts, ReceiptRules, ReceiptStage
 from consumer.settlement import Settler
 from deploy.local.sandbox.process import SandboxProcess
+from shared.adapters.errors import Unavailable
 from shared.adapters.mongo.client import server_now
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
@@ -55,7 +56,7 @@ def build(db, expo, brokers, credentials):
             permits=Permits(Limiter(db, 600, 6, 60), 6, Shutdown(), metrics),
             breaker=Breaker(),
             bell=Bell(publishers[-1], timedelta(hours=2)),
-            clock=ServerClock(lambda: server_now(db)),
+            clock=ServerClock(lambda: server_now(db), Unavailable),
             metrics=metrics,
         )
         return ReceiptStage(parts, ReceiptRules(100, DELAY, GIVE_UP, {"meal": CategoryPolicy(GRACE)}))

@@ -199,7 +199,7 @@ def test_safety_breaks_through_by_default(monkeypatch):
     assert set(load(monkeypatch, CATEGORIES="meal").policies) == {"meal"}
 
 
-@pytest.mark.parametrize("claim", ["6", "10", "30", "45", "60", "600"])
+@pytest.mark.parametrize("claim", ["7", "10", "30", "45", "60", "600"])
 def test_the_requests_own_time_out_always_fits_the_claim(monkeypatch, claim):
     settings = load(monkeypatch, CLAIM_SECONDS=claim)
     assert 1 <= settings.request_timeout <= 30

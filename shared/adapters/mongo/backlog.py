@@ -47,8 +47,13 @@ class Backlog:
 
     def foreign(self, chunk: int) -> Iterator[list[Document]]:
         """Rows another program has inserted without the bookkeeping, which no other read here would find."""
-        for lacking in ({"isDeleted": {"$exists": False}}, {"isDeleted": False, "localDate": None, "status": _OPEN}):
+        for lacking in ({"isDeleted": None}, {"isDeleted": False, "localDate": None, "status": _OPEN}):
             yield from self._chunks(lacking, None, None, chunk, hint="days")
+
+    def untimed(self, chunk: int) -> Iterator[list[Document]]:
+        """Live rows whose `scheduledAt` is no instant: they would never be due."""
+        where = {**LIVE, "scheduledAt": {"$not": {"$type": "date"}}}
+        return self._chunks(where, {"category": 1}, None, chunk, hint="due")
 
     def incomplete(self, ids: Sequence[Any]) -> list[Document]:
         """The rows among `ids` that still lack some of their bookkeeping; whole documents."""

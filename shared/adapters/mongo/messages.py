@@ -16,7 +16,9 @@ from shared.adapters.mongo.client import WRITE_TIMEOUT_SECONDS, Database, Docume
 from shared.domain import moves
 from shared.domain.moves import LIVE, Move
 
-_GLANCE = {"scheduledAt": 1, "nextAttemptAt": 1, "enqueuedAt": 1, "claim.expiresAt": 1}
+_GLANCE = dict.fromkeys(
+    ("scheduledAt", "nextAttemptAt", "enqueuedAt", "claim.expiresAt", "unresolvedAttempts", "attemptId"), 1
+)
 # What neither judging nor sending looks at: decoding dates is a good part of reading a row.
 _NOT_TO_SEND = dict.fromkeys(("createdAt", "plannedAt", "enqueuedAt", "resolvedAt", "sentAt", "settledBy"), 0)
 
@@ -54,7 +56,7 @@ class MessageStore:
         self._tokens = database["notification_tokens"]
 
     def glance(self, ids: Sequence[Any]) -> list[Document]:
-        """Times and lease of the pending rows among `ids`."""
+        """Times, lease and unresolved attempts of the pending rows among `ids`."""
         with translated():
             return list(self._messages.find({"_id": {"$in": list(ids)}, **LIVE}, _GLANCE))
 

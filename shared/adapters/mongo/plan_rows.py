@@ -8,7 +8,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from shared.adapters.mongo.client import Database, Document, apply, translated, violated_index
 from shared.domain.ids import id_key
-from shared.domain.moves import Move
+from shared.domain.moves import LIVE, Move
 
 _KNOWN = {
     "reminderId": 1,
@@ -22,6 +22,7 @@ _KNOWN = {
     "label": 1,
 }
 _DUPLICATE = 11000
+_PENDING_KEY = ("userId", "notificationTokenId", "category", "label", "scheduledAt")
 _OCCURRENCE_KEY = ("reminderId", "deviceId", "localDate", "localTime")
 
 
@@ -100,6 +101,12 @@ class PlanRows:
         with translated():
             found = self._messages.find({"$or": keys, "isDeleted": False}, dict.fromkeys(_OCCURRENCE_KEY, 1))
             return {_key(row) for row in found}
+
+    def standing_in_the_way(self, rows: Sequence[Document]) -> list[Document]:
+        """The pending rows (with `reminderId`) that hold the user, token, category, label and instant of `rows`."""
+        keys = [{name: row[name] for name in _PENDING_KEY} for row in rows]
+        with translated():
+            return list(self._messages.find({"$or": keys, **LIVE}, {"reminderId": 1}))
 
     def apply(self, move: Move) -> int | None:
         """Make a guarded move; None if another pending row already fires at that instant."""
