@@ -32,7 +32,7 @@ check: setup ## Format, lint, types, import rules, unit tests
 bench: setup ## Measure, each figure beside a bare baseline of the same run
 	@$(PY) -m tests.bench
 
-up: setup ## Start the local stack; prints exports: eval "$$(make -s up)"
+up: setup ## Start the local stack; prints exports: eval "$(make -s up)"
 	@$(PY) -m deploy.local up
 
 down: setup ## Stop the local stack

@@ -70,7 +70,7 @@ class ActiveMq(Server):
             *(f"-D{name}={value}" for name, value in settings.items()),
             *("-cp", ":".join(str(jar) for jar in program.class_path)),
             "org.apache.activemq.console.Main",
-            *("start", f"xbean:file:{CONFIGURATION / 'activemq.xml'}"),
+            *("start", f"xbean:{(CONFIGURATION / 'activemq.xml').as_uri()}"),
         )
 
     def variables(self) -> Mapping[str, str]:

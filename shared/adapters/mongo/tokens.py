@@ -12,7 +12,8 @@ from shared.adapters.mongo.client import Database, apply, server_now, translated
 from shared.domain import token_moves
 from shared.domain.token_moves import Registration
 
-_ATTEMPTS = 12
+# It is called inside an app's log-in: a user waits.
+_PATIENCE_SECONDS = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
 
 
@@ -34,7 +35,8 @@ class TokenStore:
         """
         pause = _FIRST_PAUSE
         last: Exception | None = None
-        for _ in range(_ATTEMPTS):
+        give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < give_up_at:
             try:
                 return self._try_register(registration)
             except (DuplicateKeyError, DatabaseUnavailable) as error:
@@ -45,7 +47,7 @@ class TokenStore:
                 last = error
             time.sleep(random.uniform(0, pause))  # noqa: S311 - jitter, not a secret
             pause = min(2 * pause, _LONGEST_PAUSE)
-        raise DatabaseUnavailable(f"a registration met others {_ATTEMPTS} times: {type(last).__name__}") from last
+        raise DatabaseUnavailable(f"not registered within {_PATIENCE_SECONDS:g} s: {last}") from last
 
     def _try_register(self, registration: Registration) -> Any:
         seen = token_moves.see_again(registration)
