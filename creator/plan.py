@@ -70,9 +70,8 @@ class Planner:
         moment = Moment(now, now + options.horizon, started)
         by_category = calendars(self._policies, moment)
         with self._writer() as write:
-            for users in self._audience.batches(USERS_PER_BATCH):
-                plan = BatchPlan(self._policies, by_category, moment, self._complain)
-                changes = plan.work_out(self._read(users, moment))
+            for batch in self._batches(moment):
+                changes = BatchPlan(self._policies, by_category, moment, self._complain).work_out(batch)
                 if options.show is not None:
                     self._show(changes, options.show)
                 else:
@@ -80,6 +79,20 @@ class Planner:
         for reason, count in self._report.skipped.items():
             self._metrics.skipped.labels(reason.value).inc(count)
         return self._report
+
+    def _batches(self, moment: Moment) -> Iterator[Batch]:
+        """The batches, each read while the one before it is worked out; never more than one ahead."""
+        source = self._audience.batches(USERS_PER_BATCH)
+
+        def read_next() -> Batch | None:
+            users = next(source, None)
+            return None if users is None else self._read(users, moment)
+
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-reader") as pool:
+            ahead = pool.submit(read_next)
+            while (batch := ahead.result()) is not None:
+                ahead = pool.submit(read_next)
+                yield batch
 
     def _read(self, users: list[Document], moment: Moment) -> Batch:
         user_ids = [user["_id"] for user in users]

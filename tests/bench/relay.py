@@ -52,15 +52,15 @@ def bench() -> list[Figure]:
 def _from_backlog(database: Database[Document], settings: Mapping[str, str]) -> float:
     with Service(settings, "creator", "relay") as relay:
         began, _ = relay.wait_for("started", _WAIT_SECONDS)
-        ended, line = relay.wait_for("relay_leads", _WAIT_SECONDS)
-        assert line["scanned"] == _ROWS, line
+        ended, line = relay.wait_for("scanned", _WAIT_SECONDS)
+        assert line["rows"] == _ROWS, line
     assert database.notification_messages.find_one(_WAITING) is None
     return _ROWS / (ended - began)
 
 
 def _from_stream(database: Database[Document], settings: Mapping[str, str]) -> float:
     with Service(settings, "creator", "relay") as relay:
-        relay.wait_for("relay_leads", _WAIT_SECONDS)
+        relay.wait_for("scanned", _WAIT_SECONDS)
         began = time.monotonic()
         _insert_rows(database)
         return _ROWS / (wait_until_none(database, _WAITING, _WAIT_SECONDS) - began)
