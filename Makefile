@@ -8,7 +8,7 @@ RUNNERS := 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench up down lock format
+.PHONY: help setup demo test check bench up down clean lock format
 
 help: ## Show the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,10 @@ up: setup ## Start the local stack; prints exports: eval "$(make -s up)"
 
 down: setup ## Stop the local stack
 	@$(PY) -m deploy.local down
+
+clean: setup ## Stop the local stack and delete its data and the demo's
+	@$(PY) -m deploy.local down --wipe
+	@rm -rf .local/demo
 
 format: setup ## Format the code
 	@.venv/bin/ruff format --quiet .

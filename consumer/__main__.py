@@ -121,7 +121,7 @@ def _show_table(rows: Iterable[dict[str, Any]]) -> None:
         empty = False
         print(line.format(**row, name=f"{row['category']}/{row['label']}", day="sealed" if row["final"] else "open"))
     if empty:
-        print("no counters; `python -m consumer counters` derives them")
+        print("none for these dates; `python -m consumer counters` derives them from the rows")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from shared.adapters.mongo.client import Document
 from shared.adapters.mongo.messages import Claim, MessageStore
 from shared.adapters.mongo.relocation import Relocated, Relocator
 from shared.domain import moves
-from shared.domain.decision import Decision, Hold, Miss, Postpone, Reject, Rules, Send, decide
+from shared.domain.decision import Decision, Hold, Miss, Postpone, Rules, Send, decide, unsendable
 from shared.domain.endings import ending_of
 from shared.domain.states import Reason, Status
 from shared.runtime.logs import get_logger
@@ -62,7 +62,7 @@ class Judge:
         held: list[Any] = []
         for row, known in zip(claim.rows, read_circumstances(self._audience, claim.rows), strict=True):
             rules = self._rules.get(str(row.get("category")))
-            verdict = decide(row, known, rules, claim.taken_at) if rules else Reject(Reason.INVALID_PAYLOAD)
+            verdict = decide(row, known, rules, claim.taken_at) if rules else unsendable(row)
             if isinstance(verdict, Send):
                 if self._follows(row, verdict, claim.owner):
                     judgement.outgoing.append(Outgoing(row, verdict))

@@ -31,7 +31,7 @@ LEASE_SECONDS = 10.0
 _RENEW_SECONDS = 3.0
 _STREAM_WAIT_MS = 1_000
 _SCAN_CHUNK = 2_000
-_RETRY_SECONDS = 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Relay:
         self._parts, self._timing = parts, timing
         self._owner = unique_name()
         self._renew_at = 0.0
+        self._reader: StreamReader | None = None
         self._log = get_logger("relay")
         self.trouble: str | None = None
 
@@ -72,17 +73,25 @@ class Relay:
 
     def run(self, shutdown: Shutdown) -> None:
         """Work until asked to stop."""
+        shutdown.on_request(self._wake)
+        pause = _FIRST_PAUSE
         while not shutdown.requested:
             try:
                 if self._holds_lease():
                     self._lead(shutdown)
+                    pause = _FIRST_PAUSE
                 else:
                     self.trouble = None
                     shutdown.wait(_RENEW_SECONDS)
             except Exception as error:  # noqa: BLE001 - a relay that dies of one odd row rings nobody's
                 self._interrupted(error)
-                shutdown.wait(_RETRY_SECONDS)
+                shutdown.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
         self._give_up_lease()
+
+    def _wake(self) -> None:
+        if self._reader is not None:
+            self._reader.wake()
 
     def _interrupted(self, error: Exception) -> None:
         self.trouble = str(error)
@@ -111,7 +120,7 @@ class Relay:
     def _lead(self, shutdown: Shutdown) -> None:
         backstop = Backstop(self._scan, self._sweep, self._timing.sweep_every)
         with self._parts.state.feed(_STREAM_WAIT_MS) as feed, StreamReader(feed) as reader, backstop:
-            shutdown.on_request(reader.wake)
+            self._reader = reader
             self._log.info("relay_leads")
             while not shutdown.requested and self._holds_lease():
                 backstop.check()

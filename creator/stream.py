@@ -48,6 +48,8 @@ class StreamReader:
         while self._thread.is_alive():
             self.take(0.05, ignore_errors=True)  # the thread may be waiting for room
             self._thread.join(timeout=0.05)
+        while self.take(0, ignore_errors=True) is not None:
+            pass  # thousands of changes that the next reader reads again
 
     def _read(self) -> None:
         try:

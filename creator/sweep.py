@@ -21,7 +21,7 @@ from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.circumstances import read_circumstances
 from shared.adapters.mongo.relocation import Relocator
 from shared.domain import moves
-from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide
+from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide, unsendable
 from shared.domain.endings import ending_of
 from shared.domain.policy import Policies
 from shared.domain.states import Reason, Status
@@ -74,7 +74,8 @@ class Sweeper:
         for rows in self._backlog.foreign(CHUNK):
             done["adopted"] += self._adopter.adopt(rows, now)
         for rows in self._backlog.untimed(CHUNK):
-            done["ended"] += self._end("unknown", Reject(Reason.INVALID_PAYLOAD), [row["_id"] for row in rows])
+            for row in rows:
+                done["ended"] += self._end("unknown", unsendable(row), [row["_id"]])
         self._broker_failure = None
         for rows in self._backlog.overdue(now, now - self._rules.interval, CHUNK):
             kept = self._end_or_keep(rows, now, done)
@@ -110,7 +111,7 @@ class Sweeper:
         for row, known in zip(free, read_circumstances(self._audience, free), strict=True):
             rules = self._rules.decision.get(str(row.get("category")))
             if rules is None:
-                endings["unknown", Reject(Reason.INVALID_PAYLOAD)].append(row["_id"])
+                endings["unknown", unsendable(row)].append(row["_id"])
                 continue
             verdict = decide(row, known, rules, now)
             if isinstance(verdict, Miss | Reject | GiveUp):

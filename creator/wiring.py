@@ -49,7 +49,8 @@ def build_relay(process: Process) -> Relay:
         adopter=Adopter(backlog, Audience(process.database), settings.policies),
         metrics=process.metrics,
     )
-    interval = timedelta(seconds=settings.backstop_seconds)
+    # Rows enter the window at a sweep: with a window shorter than the interval they would come late.
+    interval = min(timedelta(seconds=settings.backstop_seconds), settings.broker_window / 2)
     return Relay(parts, RelayTiming(process.clock.now, settings.broker_window, interval))
 
 

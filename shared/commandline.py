@@ -20,7 +20,8 @@ def run_app(app: typer.Typer, name: str) -> None:
         code = app(prog_name=f"python -m {name}", standalone_mode=False)
     except typer.TyperException as error:
         text = getattr(error, "format_message", error.__str__)()  # names the option, where the error has one
-        print(f"punktlig: {text} (see python -m {name} --help)", file=sys.stderr)  # noqa: T201 - a person reads it
+        where = getattr(getattr(error, "ctx", None), "command_path", f"python -m {name}")
+        print(f"punktlig: {text} (see {where} --help)", file=sys.stderr)  # noqa: T201 - a person reads it
         sys.exit(EXIT_USAGE)
     except typer.Abort:
         sys.exit(EXIT_FAULT)

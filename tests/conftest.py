@@ -1,5 +1,6 @@
 """Fixtures that all tests may use. Servers start when the first test asks for them, once per run."""
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +17,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
     Queues are shared by all tests of a run, so a test looks only at messages that it can tell are its own.
     """
-    with LocalStack(tmp_path_factory.mktemp("stack")) as running:
+    folder = tmp_path_factory.mktemp("stack")
+    with LocalStack(folder) as running:
         yield running
+    shutil.rmtree(folder, ignore_errors=True)  # hundreds of megabytes of journals
 
 
 @pytest.fixture

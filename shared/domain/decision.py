@@ -88,7 +88,7 @@ class Rules:
 def decide(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decision:
     """The one decision about a pending row at `now` (aware UTC, the database's clock)."""
     if not is_well_formed(row):
-        return Reject(Reason.INVALID_PAYLOAD)
+        return unsendable(row)
     verdict = _judge(row, known, rules, now)
     unresolved = unresolved_attempts(row)
     if not unresolved:
@@ -108,6 +108,11 @@ def _after_pause(row: Row, verdict: Decision, rules: Rules, now: datetime) -> De
     if row.get("attemptId") and isinstance(started, datetime) and started + rules.resend_pause > now:
         return Hold(started + rules.resend_pause)
     return verdict
+
+
+def unsendable(row: Row) -> Decision:
+    """The end of a row that nobody can send: of another program, or of a category that is no more."""
+    return GiveUp() if unresolved_attempts(row) else Reject(Reason.INVALID_PAYLOAD)
 
 
 def is_well_formed(row: Row) -> bool:

@@ -53,7 +53,7 @@ class Backlog:
     def untimed(self, chunk: int) -> Iterator[list[Document]]:
         """Live rows whose `scheduledAt` is no instant: they would never be due."""
         where = {**LIVE, "scheduledAt": {"$not": {"$type": "date"}}}
-        return self._chunks(where, {"category": 1}, None, chunk, hint="due")
+        return self._chunks(where, {"attemptId": 1, "unresolvedAttempts": 1}, None, chunk, hint="due")
 
     def incomplete(self, ids: Sequence[Any]) -> list[Document]:
         """The rows among `ids` that still lack some of their bookkeeping; whole documents."""
