@@ -26,8 +26,9 @@ class Permits:
 
     def __init__(self, limiter: Limiter, connections: int, shutdown: Shutdown, metrics: Metrics) -> None:
         self._limiter, self._shutdown, self._metrics = limiter, shutdown, metrics
-        # This process can never use more than all connections: waiting for one of its own threads asks no database.
-        self._own = threading.BoundedSemaphore(connections)
+        # One connection is always left to others: a process that is killed holds its own for a while, and must not
+        # stop everybody. Waiting for one of our own threads asks no database.
+        self._own = threading.BoundedSemaphore(max(1, connections - 1))
 
     @contextmanager
     def permit(self, recipients: int) -> Iterator[None]:

@@ -20,7 +20,7 @@ from shared.adapters.mongo.plan_rows import PlanRows
 from shared.domain import moves
 from shared.domain.ids import id_key
 from shared.domain.policy import Policies
-from shared.domain.states import DeletedReason, Reason, SkipReason
+from shared.domain.states import DeletedReason, SkipReason
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -163,7 +163,7 @@ class Planner:
     def _rename(self, changes: Changes, started: datetime) -> None:
         for row_id, category, label in changes.renames:
             if self._rows.apply(moves.rename(row_id, category, label, started)) is None:
-                self._rows.apply(moves.miss([row_id], Reason.SUPERSEDED, None))
+                self._rows.apply(moves.supersede(row_id, None))
 
     def _move(self, wanted: Sequence[PlannedMove], started: datetime) -> None:
         """Move rows in an order in which none goes where another one still stands; what collides is superfluous."""
@@ -172,7 +172,7 @@ class Planner:
         for move in [*later, *earlier]:
             moved = self._rows.apply(moves.move_in_place(move.row_id, move.placement, None, planned_at=started))
             if moved is None:
-                self._rows.apply(moves.miss([move.row_id], Reason.SUPERSEDED, None))
+                self._rows.apply(moves.supersede(move.row_id, None))
             self._report.moved += moved or 0
 
     def _show(self, changes: Changes, show: Callable[[Document], None]) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from creator.domain.rows import Document, blank_state
@@ -127,7 +127,17 @@ def _times(row: Document, user: User | None, now: datetime) -> Document:
         "localTime": local_clock_at(row["scheduledAt"], zone).strftime("%H:%M"),
         "timezone": user.timezone if user else "UTC",
     }
-    return {name: value for name, value in times.items() if not isinstance(row.get(name), str)}
+    kept = {name: row[name] for name in times if isinstance(row.get(name), str)}
+    if "localDate" in kept and not _is_near(kept["localDate"], times["localDate"]):
+        del kept["localDate"]  # of a day that may have been counted for the last time
+    return {name: value for name, value in times.items() if name not in kept}
+
+
+def _is_near(given: str, own: str) -> bool:
+    try:
+        return abs(date.fromisoformat(given) - date.fromisoformat(own)) <= timedelta(days=1)
+    except ValueError:
+        return False
 
 
 def _copy_id(row_id: Any, device_id: Any) -> str:

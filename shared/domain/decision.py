@@ -4,6 +4,7 @@ The order of the questions is the order of a user's interest: was it perhaps sen
 exist, does the user still want it, is it the right minute where the user is now, can the phone be reached.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -105,9 +106,10 @@ def decide(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decis
 def _after_pause(row: Row, verdict: Decision, rules: Rules, now: datetime) -> Decision:
     """An attempt that was abandoned (its worker was killed) is given time to be answered late."""
     started = row.get("attemptStartedAt")
-    if row.get("attemptId") and isinstance(started, datetime) and started + rules.resend_pause > now:
-        return Hold(started + rules.resend_pause)
-    return verdict
+    if not row.get("attemptId") or not isinstance(started, datetime):
+        return verdict
+    pause_over = started + rules.resend_pause
+    return Hold(pause_over) if pause_over > now else verdict
 
 
 def unsendable(row: Row) -> Decision:
@@ -203,7 +205,8 @@ def _parse_date(text: object) -> date | None:
 
 def unresolved_attempts(row: Row) -> int:
     """How many requests were made for the row whose outcome nobody knows, one in flight or abandoned included."""
-    return _count(row, "unresolvedAttempts") + (1 if row.get("attemptId") else 0)
+    attempt = row.get("attemptId")
+    return _count(row, "unresolvedAttempts") + (1 if isinstance(attempt, str) and attempt else 0)
 
 
 def definite_attempts(row: Row) -> int:
@@ -212,8 +215,10 @@ def definite_attempts(row: Row) -> int:
 
 
 def _count(row: Row, name: str) -> int:
-    value = row.get(name)
-    return value if isinstance(value, int) else 0  # another program may have written anything
+    value = row.get(name)  # another program may have written anything
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return math.ceil(value) if math.isfinite(value) and value > 0 else 0
 
 
 def grace_end(row: Row, policy: CategoryPolicy) -> datetime:

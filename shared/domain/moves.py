@@ -33,8 +33,12 @@ INCOMPLETE: Document = {
 _HELD: Document = {"$gt": ["$claim.expiresAt", "$$NOW"]}
 _UNRESOLVED: Document = {"$cond": [{"$isNumber": "$unresolvedAttempts"}, "$unresolvedAttempts", 0]}
 _ATTEMPTS: Document = {"$cond": [{"$isNumber": "$attempts"}, "$attempts", 0]}
-_OPEN_ATTEMPT: Document = {"$cond": [{"$gt": ["$attemptId", None]}, 1, 0]}
-_NO_ATTEMPT: Document = {"attemptId": None, "unresolvedAttempts": {"$in": [None, 0]}}
+_OPEN_ATTEMPT: Document = {
+    "$cond": [{"$and": [{"$eq": [{"$type": "$attemptId"}, "string"]}, {"$gt": ["$attemptId", ""]}]}, 1, 0]
+}
+# Each the exact opposite of the other, whatever a foreign program has written: no row may fall between them.
+_PERHAPS_SENT: Document = {"$or": [{"attemptId": {"$gt": ""}}, {"unresolvedAttempts": {"$gt": 0}}]}
+_NO_ATTEMPT: Document = {"$nor": _PERHAPS_SENT["$or"]}
 
 # What a planner may touch: nobody holds it, and the send stage has not got to it yet.
 _FREE_AND_AHEAD: Document = {"$and": [{"$gt": ["$scheduledAt", "$$NOW"]}, {"$not": [_HELD]}]}
@@ -181,24 +185,37 @@ def _free_or_owned(ids: Sequence[Any], owner: str | None) -> Document:
     return {"_id": {"$in": list(ids)}, **LIVE, "$expr": {"$not": [_HELD]}}
 
 
+def _due_or_owned(ids: Sequence[Any], owner: str | None) -> Document:
+    """As above; without an owner only rows whose time has come: another one may have been moved since it was judged."""
+    where = _free_or_owned(ids, owner)
+    if owner is None:
+        where["$expr"] = {"$and": [{"$lte": ["$scheduledAt", "$$NOW"]}, {"$not": [_HELD]}]}
+    return where
+
+
 def miss(ids: Sequence[Any], reason: Reason, owner: str | None) -> Move:
     """Decided not to send. Refused for a row that was perhaps sent already: that one can only be given up."""
-    return Move({**_free_or_owned(ids, owner), **_NO_ATTEMPT}, [{"$set": _ended(Status.IS_MISSED, reason)}])
+    return Move({**_due_or_owned(ids, owner), **_NO_ATTEMPT}, [{"$set": _ended(Status.IS_MISSED, reason)}])
+
+
+def supersede(row_id: Any, owner: str | None) -> Move:
+    """It should move to an instant that another row of its label holds by right: that one is enough."""
+    where = {**_free_or_owned([row_id], owner), **_NO_ATTEMPT}
+    return Move(where, [{"$set": _ended(Status.IS_MISSED, Reason.SUPERSEDED)}])
 
 
 def give_up(ids: Sequence[Any], owner: str | None) -> Move:
     """End rows whose outcome stays unknown and may not be tried again."""
-    unresolved = {"$or": [{"attemptId": {"$gt": ""}}, {"unresolvedAttempts": {"$gt": 0}}]}
     change = {
         **_ended(Status.FAILED, Reason.OUTCOME_UNKNOWN),
         "unresolvedAttempts": {"$add": [_UNRESOLVED, _OPEN_ATTEMPT]},
     }
-    return Move({**_free_or_owned(ids, owner), **unresolved}, [{"$set": change}])
+    return Move({**_due_or_owned(ids, owner), **_PERHAPS_SENT}, [{"$set": change}])
 
 
 def reject(ids: Sequence[Any], reason: Reason, owner: str | None) -> Move:
     """End rows that can never be sent (a payload no budget holds, retries spent), without a request."""
-    return Move({**_free_or_owned(ids, owner), **_NO_ATTEMPT}, [{"$set": _ended(Status.FAILED, reason)}])
+    return Move({**_due_or_owned(ids, owner), **_NO_ATTEMPT}, [{"$set": _ended(Status.FAILED, reason)}])
 
 
 @dataclass(frozen=True)

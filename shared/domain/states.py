@@ -129,6 +129,7 @@ TRANSITIONS: frozenset[Transition] = frozenset(
         Transition("give_up", Status.PENDING, Status.FAILED),
         Transition("reject", Status.PENDING, Status.FAILED),
         Transition("miss", Status.PENDING, Status.IS_MISSED),
+        Transition("supersede", Status.PENDING, Status.IS_MISSED),
         Transition("confirm", Status.SENT, Status.SUCCESS),
         Transition("leave_unconfirmed", Status.SENT, Status.SUCCESS),
         Transition("receipt_failed", Status.SENT, Status.FAILED),

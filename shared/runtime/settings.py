@@ -142,6 +142,12 @@ class Settings(BaseSettings):
         for name in self.category_policy:
             if name not in self.categories and "category_policy" in self.model_fields_set:
                 raise ValueError(f"{PREFIX}CATEGORY_POLICY: {name!r} is not one of {PREFIX}CATEGORIES")
+        longest_grace = max(policy.grace for policy in self.policies.values())
+        if timedelta(days=self.retention_days) < longest_grace + timedelta(days=1):
+            raise ValueError(
+                f"{PREFIX}RETENTION_DAYS: {self.retention_days} days are less than the longest grace and a day; "
+                f"a purged reminder could be planned again"
+            )
         if self.claim_seconds < self.request_timeout + MARK_MARGIN_SECONDS + 1:
             raise ValueError(
                 f"{PREFIX}CLAIM_SECONDS: a claim of {self.claim_seconds:g} s does not cover a request; "

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from consumer.expo.client import ExpoClient
+from deploy.local.sandbox.process import SandboxProcess
 from deploy.local.stack import LocalStack
 from shared.adapters.mongo.client import Database, connect
 from shared.adapters.mongo.indexes import create_indexes
@@ -215,3 +217,24 @@ def fake_broker() -> Iterator[Callable[..., FakeBroker]]:
 def queue() -> str:
     """The name of a queue that only this test uses."""
     return f"notifications.test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="module")
+def sandbox_process() -> Iterator[SandboxProcess]:
+    """A sandbox without a limit on the rate, and with receipts at once."""
+    with SandboxProcess("--rate=0", "--receipt-delay=0") as process:
+        yield process
+
+
+@pytest.fixture
+def expo(sandbox_process: SandboxProcess) -> Iterator[SandboxProcess]:
+    """That sandbox, with nothing in its ledger and no fault ordered."""
+    sandbox_process.reset()
+    yield sandbox_process
+    sandbox_process.reset()
+
+
+@pytest.fixture
+def client(expo: SandboxProcess) -> ExpoClient:
+    """An Expo client of the product, pointed at it."""
+    return ExpoClient(expo.url, 5.0)

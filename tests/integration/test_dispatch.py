@@ -14,7 +14,6 @@ from consumer.permits import Permits
 from consumer.recording import Recorder, RecordRules
 from consumer.settlement import Settler
 from deploy.local.ports import free_port
-from deploy.local.sandbox.process import SandboxProcess
 from shared.adapters.mongo.audience import Audience
 from shared.adapters.mongo.limiter import Limiter
 from shared.adapters.mongo.messages import MessageStore
@@ -32,19 +31,6 @@ POLICIES = {
     "safety": CategoryPolicy(timedelta(minutes=30), on_unknown="give_up"),
 }
 RULES = {name: Rules(policy, MAX_ATTEMPTS, PAUSE) for name, policy in POLICIES.items()}
-
-
-@pytest.fixture(scope="module")
-def running():
-    with SandboxProcess("--rate=0") as process:
-        yield process
-
-
-@pytest.fixture
-def expo(running):
-    running.reset()
-    yield running
-    running.reset()
 
 
 class Worker:

@@ -16,48 +16,9 @@ from consumer.domain.outcomes import (
     Unclear,
 )
 from consumer.expo.client import ExpoClient
-from consumer.expo.payload import ExpoMessage
 from deploy.local.ports import free_port
 from deploy.local.sandbox.process import SandboxProcess
-
-TOKENS = [f"ExponentPushToken[client-{number}]" for number in range(3)]
-
-
-def messages(tokens=TOKENS, **fields):
-    return [
-        ExpoMessage(token, {"to": token, "title": "t", "data": {"messageId": f"m{number}"}, **fields})
-        for number, token in enumerate(tokens)
-    ]
-
-
-@pytest.fixture(scope="module")
-def running():
-    with SandboxProcess("--rate=0", "--receipt-delay=0") as process:
-        yield process
-
-
-@pytest.fixture
-def expo(running):
-    running.reset()
-    yield running
-    running.reset()
-
-
-@pytest.fixture
-def client(expo):
-    return ExpoClient(expo.url, 5.0)
-
-
-def accepted(expo):
-    return sum(entry["status"] == "ok" for entry in expo.ledger())
-
-
-def is_unknown(outcome):
-    return isinstance(outcome, OutcomeUnknown)
-
-
-def is_not_sent(outcome):
-    return isinstance(outcome, NotSent) and not outcome.slow_down
+from tests.integration.expo_requests import accepted, is_not_sent, is_unknown, messages
 
 
 def test_a_trickling_answer_is_cut_at_the_total_deadline(expo):

@@ -12,7 +12,6 @@ from consumer.expo.payload import ExpoMessage
 from consumer.permits import Permits
 from consumer.receipts import ReceiptParts, ReceiptRules, ReceiptStage
 from consumer.settlement import Settler
-from deploy.local.sandbox.process import SandboxProcess
 from shared.adapters.errors import Unavailable
 from shared.adapters.mongo.client import server_now
 from shared.adapters.mongo.limiter import Limiter
@@ -26,19 +25,6 @@ from shared.runtime.lifecycle import Shutdown
 from shared.runtime.metrics import Metrics
 
 DELAY, GIVE_UP, GRACE = timedelta(minutes=15), timedelta(days=1), timedelta(minutes=30)
-
-
-@pytest.fixture(scope="module")
-def running():
-    with SandboxProcess("--rate=0", "--receipt-delay=0") as process:
-        yield process
-
-
-@pytest.fixture
-def expo(running):
-    running.reset()
-    yield running
-    running.reset()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from deploy.local.sandbox.faults import Fault
-from deploy.local.sandbox.process import SandboxError, SandboxProcess
+from deploy.local.sandbox.process import SandboxError
 
 _SEND = "/--/api/v2/push/send"
 _RECEIPTS = "/--/api/v2/push/getReceipts"
@@ -14,16 +14,9 @@ _BODY = [{"to": f"ExponentPushToken[{n}]", "data": {"messageId": f"m{n}"}} for n
 _NO_ANSWER = (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)
 
 
-@pytest.fixture(scope="module")
-def unlimited():
-    with SandboxProcess("--rate=0") as process:
-        yield process
-
-
 @pytest.fixture
-def sandbox(unlimited):
-    unlimited.reset()
-    return unlimited
+def sandbox(expo):
+    return expo
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import subprocess
 
 import pytest
 
-from deploy.local.sandbox.process import SandboxProcess
-
 _SDK = "expo-server-sdk@6.1.0"
 _SCRIPT = """
 import { Expo } from 'expo-server-sdk';
@@ -48,16 +46,9 @@ def node_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def unlimited():
-    with SandboxProcess("--rate=0") as process:
-        yield process
-
-
 @pytest.fixture
-def sandbox(unlimited):
-    unlimited.reset()
-    return unlimited
+def sandbox(expo):
+    return expo
 
 
 @pytest.fixture

@@ -15,16 +15,9 @@ _SEND = "/--/api/v2/push/send"
 _RECEIPTS = "/--/api/v2/push/getReceipts"
 
 
-@pytest.fixture(scope="module")
-def unlimited():
-    with SandboxProcess("--rate=0") as process:
-        yield process
-
-
 @pytest.fixture
-def sandbox(unlimited):
-    unlimited.reset()
-    return unlimited
+def sandbox(expo):
+    return expo
 
 
 @pytest.fixture

@@ -93,3 +93,35 @@ def test_of_many_threads_that_ask_at_once_one_gets_the_probe():
     for thread in threads:
         thread.join(10)
     assert sorted(rows) == [0] * 15 + [1]
+
+
+# --- what was perhaps sent already is no probe --------------------------------------------------------------------
+
+
+def test_a_re_send_is_no_probe_and_leaves_the_probe_to_others():
+    breaker = opened()
+    assert breaker.ask(FIRST_PAUSE, re_send=True).rows == 0
+    assert breaker.ask(FIRST_PAUSE) == Allowance(1)
+
+
+@pytest.mark.parametrize("asked_at", [0.0, FIRST_PAUSE - 1, FIRST_PAUSE, FIRST_PAUSE + LONGEST_PAUSE - 1])
+def test_a_re_send_is_told_to_wait_and_never_for_nothing(asked_at):
+    allowance = opened().ask(asked_at, re_send=True)
+    assert allowance.rows == 0
+    assert 0 < allowance.retry_in <= FIRST_PAUSE
+
+
+def test_where_nothing_else_comes_for_long_a_re_send_is_the_probe_and_only_one():
+    breaker = opened()
+    assert breaker.ask(FIRST_PAUSE + LONGEST_PAUSE, re_send=True) == Allowance(1)
+    assert breaker.ask(FIRST_PAUSE + LONGEST_PAUSE, re_send=True).rows == 0
+
+
+def test_every_probe_begins_the_wait_of_the_re_sends_anew():
+    breaker = opened()
+    breaker.ask(LONGEST_PAUSE)
+    assert breaker.ask(FIRST_PAUSE + LONGEST_PAUSE, re_send=True).rows == 0
+
+
+def test_a_closed_breaker_lets_re_sends_pass():
+    assert Breaker().ask(0.0, re_send=True) == Allowance(None)

@@ -165,3 +165,63 @@ def test_a_server_that_does_not_answer_is_heard_of():
 
     with pytest.raises(ConnectionError):
         ServerClock(ask, OSError).now()
+
+
+class Server:
+    """A clock that can be asked for the time, unless it is away."""
+
+    def __init__(self):
+        self.asked, self.failure = 0, None
+
+    def __call__(self):
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return datetime.now(UTC) + timedelta(hours=5)
+
+
+def test_while_the_server_is_away_the_last_estimate_serves(monkeypatch):
+    monkeypatch.setattr(ServerClock, "REFRESH_SECONDS", 0.0)
+    server = Server()
+    clock = ServerClock(server, OSError)
+    clock.now()
+    server.failure = ConnectionError("down")
+    expected = datetime.now(UTC) + timedelta(hours=5)
+    assert timedelta(milliseconds=-50) <= clock.now() - expected < timedelta(seconds=1)
+    assert server.asked > 3, "it was asked in vain"
+
+
+def test_a_server_that_is_away_holds_up_one_caller_and_not_all(monkeypatch):
+    server = Server()
+    clock = ServerClock(server, OSError)
+    clock.now()
+    monkeypatch.setattr(ServerClock, "REFRESH_SECONDS", 0.0)
+    server.failure, before = ConnectionError("down"), server.asked
+    clock.now()
+    monkeypatch.setattr(ServerClock, "REFRESH_SECONDS", 30.0)
+    for _ in range(100):
+        clock.now()
+    assert server.asked == before + 1
+
+
+def test_what_is_wrong_for_good_is_heard_of_at_any_time(monkeypatch):
+    monkeypatch.setattr(ServerClock, "REFRESH_SECONDS", 0.0)
+    server = Server()
+    clock = ServerClock(server, OSError)
+    clock.now()
+    server.failure = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        clock.now()
+
+
+# --- pauses that a stop must not cut short ------------------------------------------------------------------------
+
+
+def test_a_pause_goes_on_while_stopping_but_not_past_the_deadline():
+    shutdown = Shutdown(drain_seconds=0.2)
+    shutdown.request()
+    started = time.monotonic()
+    shutdown.pause(0.05)
+    assert time.monotonic() - started >= 0.05
+    shutdown.pause(PATIENCE)
+    assert 0.15 <= time.monotonic() - started < PATIENCE / 2

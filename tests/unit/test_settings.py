@@ -217,6 +217,19 @@ def test_a_claim_that_does_not_cover_a_request_names_both(monkeypatch):
     assert "PUNKTLIG_EXPO_TIMEOUT_SECONDS" in str(caught.value)
 
 
+@pytest.mark.parametrize(("claim", "time_out"), [("10", "5"), ("11", "5.5"), ("35.9", "30"), ("6.5", "")])
+def test_a_claim_that_no_mark_could_ever_use_is_refused(monkeypatch, claim, time_out):
+    """A request's mark needs more of the lease than time-out and margin: with just their sum nothing is ever sent."""
+    with pytest.raises(BadSettings, match="PUNKTLIG_CLAIM_SECONDS"):
+        load(monkeypatch, CLAIM_SECONDS=claim, EXPO_TIMEOUT_SECONDS=time_out)
+
+
+@pytest.mark.parametrize(("claim", "time_out"), [("7", ""), ("7.1", ""), ("11", "5"), ("36", "30"), ("36.1", "")])
+def test_what_is_accepted_leaves_time_between_claim_and_mark(monkeypatch, claim, time_out):
+    settings = load(monkeypatch, CLAIM_SECONDS=claim, EXPO_TIMEOUT_SECONDS=time_out)
+    assert settings.claim_seconds - settings.request_timeout - MARK_MARGIN_SECONDS >= 1
+
+
 def test_an_address_ends_without_a_slash(monkeypatch):
     assert load(monkeypatch, EXPO_URL="http://127.0.0.1:9/").expo_url == "http://127.0.0.1:9"
 

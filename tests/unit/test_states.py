@@ -71,6 +71,7 @@ def moves_of(row_id="r"):
         "reopen": moves.reopen("a", ids),
         "record_unknown": moves.record_unknown("a", ids, 1),
         "move_in_place": moves.move_in_place(row_id, placement, "o"),
+        "supersede": moves.supersede(row_id, "o"),
         "rename": moves.rename(row_id, "mood", "tea", now),
         "retarget": moves.retarget(row_id, "t", "o"),
         "refresh_content": moves.refresh_content(row_id, {"title": "x"}, "o"),

@@ -91,11 +91,11 @@ def _outcome(verdict: Verdict) -> Table:
     if tally.resent_after is not None:
         add("… soonest", f"{tally.resent_after:.1f} s", "from the first copy to the second")
     add("lateness p50", f"{percentile(late, 0.5):.2f} s", "every accepted push; the sandbox is slowed on purpose")
-    add("lateness p99", f"{percentile(late, 0.99):.2f} s", "the same; these are the re-sends after unknown outcomes")
+    add("lateness p99", f"{percentile(late, 0.99):.2f} s", "the same; re-sends after unknown outcomes weigh here")
     add(
         "… first copy p99",
         f"{percentile(first, 0.99):.2f} s",
-        "without the re-sends; claimed by the dead and not yet sent: a lease later",
+        "without the re-sends",
     )
     return table
 

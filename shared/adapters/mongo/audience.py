@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bson import Regex
 from bson.codec_options import CodecOptions, DatetimeConversion
 
 from shared.adapters.mongo.client import Database, Document, translated
@@ -38,24 +39,35 @@ class Audience:
     def users(self, ids: Sequence[Any]) -> list[Document]:
         """The users with these ids."""
         with translated():
-            return list(self._users.find({"_id": {"$in": list(ids)}}, _USER))
+            return list(self._users.find({"_id": {"$in": _askable(ids)}}, _USER))
 
     def reminders(self, ids: Sequence[Any]) -> list[Document]:
         """The reminders with these ids."""
         with translated():
-            return list(self._reminders.find({"_id": {"$in": list(ids)}}, {"updatedAt": 0}))
+            return list(self._reminders.find({"_id": {"$in": _askable(ids)}}, {"updatedAt": 0}))
 
     def reminders_of(self, user_ids: Sequence[Any]) -> list[Document]:
         """All reminders of these users, cancelled ones too: their pending rows must go."""
         with translated():
-            return list(self._reminders.find({"userId": {"$in": list(user_ids)}}))
+            return list(self._reminders.find({"userId": {"$in": _askable(user_ids)}}))
 
     def active_tokens_of(self, user_ids: Sequence[Any]) -> list[Document]:
         """The active tokens of these users."""
         with translated():
-            return list(self._tokens.find({"userId": {"$in": list(user_ids)}, "isActive": True}, _TOKEN))
+            return list(self._tokens.find({"userId": {"$in": _askable(user_ids)}, "isActive": True}, _TOKEN))
 
     def active_tokens_on(self, device_ids: Sequence[Any]) -> list[Document]:
         """The active tokens of these devices, whoever owns them."""
         with translated():
-            return list(self._tokens.find({"deviceId": {"$in": list(device_ids)}, "isActive": True}, _ADDRESS))
+            return list(self._tokens.find({"deviceId": {"$in": _askable(device_ids)}, "isActive": True}, _ADDRESS))
+
+
+def _askable(ids: Sequence[Any]) -> list[Any]:
+    """The ids a query can hold: one that reads like an operator (JSON taken for extended JSON) is nobody's."""
+    return [one for one in ids if not _reads_like_operator(one)]
+
+
+def _reads_like_operator(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(str(name).startswith("$") or _reads_like_operator(item) for name, item in value.items())
+    return isinstance(value, list | Regex)

@@ -15,7 +15,6 @@ from shared.adapters.mongo.client import Database, Document, apply, server_now, 
 from shared.domain import moves
 from shared.domain.decision import Postpone, Rules, decide
 from shared.domain.moves import LIVE, Placement
-from shared.domain.states import Reason
 
 # More times than a reminder has in a day.
 _DEEPEST = 100
@@ -61,7 +60,7 @@ class Relocator:
         blocker = self._blocker(row, placement)
         if blocker is not None and self._destination(blocker) is not None:
             return Relocated.HELD  # it belongs elsewhere and cannot be moved now
-        ended = apply(self._messages, moves.miss([row["_id"]], Reason.SUPERSEDED, owner))
+        ended = apply(self._messages, moves.supersede(row["_id"], owner))
         return Relocated.SUPERSEDED if ended else Relocated.HELD
 
     def _clear(self, row: Document, placement: Placement, depth: int) -> bool:
