@@ -33,6 +33,7 @@ from shared.runtime.metrics import Metrics
 
 _MILLISECOND = timedelta(milliseconds=1)
 _RETRY = timedelta(seconds=30)
+_SOON = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ class ReceiptStage:
 
         """
         rings = Rings(frame.category, self._rules.batch_size)
-        rows = self._parts.store.sent([from_wire(one) for one in frame.ids])
+        # A row whose next look lies ahead has another frame on its way; following this one too would double its looks.
+        due = self._parts.clock.now() + _SOON
+        rows = [row for row in self._parts.store.sent([from_wire(one) for one in frame.ids]) if _is_due(row, due)]
         if rows:
             answers = self._ask(rows)
             if answers is None:
@@ -160,6 +163,11 @@ class ReceiptStage:
         for pause_ms, group in waits.items():
             self._parts.store.apply(moves.look_again(_tickets(group), pause_ms))
             rings.ask_receipts_at([row["_id"] for row in group], now + pause_ms * _MILLISECOND)
+
+
+def _is_due(row: Document, now: datetime) -> bool:
+    next_look = row.get("nextAttemptAt")
+    return not isinstance(next_look, datetime) or next_look <= now
 
 
 def _tickets(rows: Iterable[Document]) -> dict[Any, str]:

@@ -77,6 +77,9 @@ class SendStage:
             with self._parts.permits.permit(len(waiting)):
                 self._send(frame, waiting, rings)
         rings.publish(self._parts.bell, self._parts.clock.now())
+        again = [row_id for row_id, _ in rings.again]
+        if again:
+            self._parts.store.apply(moves.enqueued(again))  # or each sweep would ring them once more
 
     def _look(self, frame: Frame, ids: Sequence[Any], rings: Rings) -> list[Any]:
         """Which rows can be claimed now, waiting a few seconds for those that ring a little early."""

@@ -156,7 +156,8 @@ def record_unmade(attempt: str, ids: Sequence[Any], retry_in_ms: int) -> Move:
 
 def reopen(attempt: str, ids: Sequence[Any]) -> Move:
     """Refused with its whole request, through no fault of its own: still claimed, ready for a new mark."""
-    return Move(attempted(ids, attempt), [{"$set": {"attemptId": None}}])
+    change = {"attemptId": None, "attempts": {"$subtract": ["$attempts", 1]}}
+    return Move(attempted(ids, attempt), [{"$set": change}])
 
 
 def record_unknown(attempt: str, ids: Sequence[Any], retry_in_ms: int) -> Move:

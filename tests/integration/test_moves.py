@@ -130,11 +130,11 @@ def test_a_request_that_said_nothing_about_a_row_counts_as_never_made(rows, held
     assert (row["attempts"], row["unresolvedAttempts"], row["claim"]) == (2, 0, None)
 
 
-def test_a_reopened_row_keeps_its_claim_for_the_next_mark(rows, held):
+def test_a_reopened_row_keeps_its_claim_and_was_not_tried(rows, held):
     row_id = rows.plant(attemptId="a", attempts=1, claim=held())
     rows.make(moves.reopen("a", [row_id]))
     row = rows.see(row_id)
-    assert (row["claim"]["owner"], row["attempts"], row["nextAttemptAt"]) == ("me", 1, None)
+    assert (row["claim"]["owner"], row["attempts"], row["nextAttemptAt"]) == ("me", 0, None)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (..., 1), (None, 1)])

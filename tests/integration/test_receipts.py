@@ -165,7 +165,7 @@ def test_a_passing_error_within_grace_is_sent_again_once(stage, db, rows, sent, 
     assert (row["nextAttemptAt"] - datetime.now(UTC)).total_seconds() == pytest.approx(30, abs=2)
     assert phone(db)["failureCount"] == 2
 
-    again = {"status": "sent", "ticketId": ticket, "sentAt": datetime.now(UTC)}
+    again = {"status": "sent", "ticketId": ticket, "sentAt": datetime.now(UTC), "nextAttemptAt": datetime.now(UTC)}
     rows.collection.update_one({"_id": row_id}, {"$set": again})
     stage.handle(frame([row_id]))
     assert (rows.see(row_id)["status"], rows.see(row_id)["reason"]) == ("failed", reason)
