@@ -20,7 +20,7 @@ demo: setup ## Watch reminders reach phones around the world, on real parts
 	@$(PY) -m deploy.local.demo
 
 test: setup ## All tests, against real servers
-	@$(PYTEST) -n $(RUNNERS) tests
+	@$(PYTEST) -n $(RUNNERS) --dist worksteal tests
 
 check: setup ## Format, lint, types, import rules, unit tests
 	@.venv/bin/ruff format --check --quiet .

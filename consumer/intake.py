@@ -146,9 +146,8 @@ class Intake:
                 result = self._handle(work)
             except Stopping:
                 return
-            except (Unavailable, BrokerRefused) as error:
-                self.trouble = str(error)
-                self._log.warning("held_up", error=str(error), retry_in_s=pause)
+            except Exception as error:  # noqa: BLE001 - unacknowledged, it would take up room for as long as we live
+                self._held_up(error, pause)
                 if self._shutdown.wait(pause):
                     return
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -157,6 +156,13 @@ class Intake:
             work.delivery.ack()
             self._parts.metrics.frames.labels(result).inc()
             return
+
+    def _held_up(self, error: Exception, pause: float) -> None:
+        self.trouble = str(error) or type(error).__name__
+        if isinstance(error, Unavailable | BrokerRefused):
+            self._log.warning("held_up", error=self.trouble, retry_in_s=pause)
+        else:
+            self._log.exception("held_up", error=self.trouble, retry_in_s=pause)
 
     def _handle(self, work: Work) -> str:
         fault = work.fault

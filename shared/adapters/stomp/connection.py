@@ -25,7 +25,8 @@ CONNECT_SECONDS = 5.0
 # While a burst fires the broker may keep a receipt back for seconds.
 RECEIPT_SECONDS = 30.0
 _SEND_BLOCKED_SECONDS = 5
-_LOST = (stomp.exception.StompException, OSError)
+# The library's reading thread may take the socket away while another one sends: that is an AttributeError.
+_LOST = (stomp.exception.StompException, OSError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Connection:
         limit = struct.pack("ll", _SEND_BLOCKED_SECONDS, 0)
         try:
             self._stomp.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        except (OSError, AttributeError) as error:  # it has hung up meanwhile, and the socket is closed or gone
+        except _LOST as error:  # it has hung up meanwhile
             self.discard()
             raise BrokerUnavailable(f"{self._name}: hung up after the log-in") from error
 
