@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -q
 # Most tests wait for servers and clocks, so more run at once than there are cores; each runner has servers of its own.
-RUNNERS := 3
+RUNNERS := 4
 
 # Every test starts many processes: without compiled modules each start takes twice as long.
 unexport PYTHONDONTWRITEBYTECODE
