@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from creator.plan import PlanOptions
+from creator.plan import PlanOptions, PlanReport
+from creator.shards import WHOLE, Shard, plan_in_shards, processors
 from creator.wiring import build_planner, build_relay, build_sweeper
 from shared.adapters.mongo.indexes import create_indexes, missing_indexes
 from shared.adapters.mongo.wire_ids import to_text
@@ -55,11 +56,15 @@ def plan(
     """Insert the messages that users should get in the coming hours."""
 
     def command(process: Process) -> int:
-        process.check_indexes()
         hours = process.settings.horizon_hours if horizon is None else horizon
         show = (_show_json if as_json else _show_text) if dry_run else None
-        options = PlanOptions(timedelta(hours=hours), at, show)
-        report = build_planner(process).run(process.server_now(), options)
+
+        def plan_shard(shard: Shard) -> PlanReport:
+            process.check_indexes()
+            options = PlanOptions(timedelta(hours=hours), at, show, shard.has)
+            return build_planner(process).run(process.server_now(), options)
+
+        report = plan_shard(WHOLE) if dry_run else plan_in_shards(processors(), plan_shard)
         if as_json:
             print(json.dumps({"summary": report.summary()}))
         else:

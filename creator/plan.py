@@ -21,6 +21,7 @@ from shared.domain import moves
 from shared.domain.ids import id_key
 from shared.domain.policy import Policies
 from shared.domain.states import DeletedReason, SkipReason
+from shared.runtime.ahead import one_ahead
 from shared.runtime.logs import get_logger
 from shared.runtime.metrics import Metrics
 
@@ -40,6 +41,15 @@ class PlanReport:
     errors: int = 0
     skipped: Counter[SkipReason] = field(default_factory=Counter)
 
+    def add(self, other: "PlanReport") -> None:
+        """Add what another part of the same plan did."""
+        self.planned += other.planned
+        self.already += other.already
+        self.moved += other.moved
+        self.deleted += other.deleted
+        self.errors += other.errors
+        self.skipped.update(other.skipped)
+
     def summary(self) -> dict[str, Any]:
         """The closing line: planned, already, skipped by reason."""
         skipped = {reason.value: count for reason, count in sorted(self.skipped.items()) if count}
@@ -48,11 +58,15 @@ class PlanReport:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """`at` moves the planner's now alone; `show` is called for each row of a dry run, which writes nothing."""
+    """`at` moves the planner's now alone; `show` is called for each row of a dry run, which writes nothing.
+
+    `is_ours` says whether the batch of users with this number is to be planned here.
+    """
 
     horizon: timedelta
     at: datetime | None = None
     show: Callable[[Document], None] | None = None
+    is_ours: Callable[[int], bool] = lambda _number: True
 
 
 class Planner:
@@ -70,7 +84,7 @@ class Planner:
         moment = Moment(now, now + options.horizon, started)
         by_category = calendars(self._policies, moment)
         with self._writer() as write:
-            for batch in self._batches(moment):
+            for batch in one_ahead(self._batches(moment, options.is_ours)):
                 changes = BatchPlan(self._policies, by_category, moment, self._complain).work_out(batch)
                 if options.show is not None:
                     self._show(changes, options.show)
@@ -80,19 +94,10 @@ class Planner:
             self._metrics.skipped.labels(reason.value).inc(count)
         return self._report
 
-    def _batches(self, moment: Moment) -> Iterator[Batch]:
-        """The batches, each read while the one before it is worked out; never more than one ahead."""
-        source = self._audience.batches(USERS_PER_BATCH)
-
-        def read_next() -> Batch | None:
-            users = next(source, None)
-            return None if users is None else self._read(users, moment)
-
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-reader") as pool:
-            ahead = pool.submit(read_next)
-            while (batch := ahead.result()) is not None:
-                ahead = pool.submit(read_next)
-                yield batch
+    def _batches(self, moment: Moment, is_ours: Callable[[int], bool]) -> Iterator[Batch]:
+        for number, users in enumerate(self._audience.batches(USERS_PER_BATCH)):
+            if is_ours(number):
+                yield self._read(users, moment)
 
     def _read(self, users: list[Document], moment: Moment) -> Batch:
         user_ids = [user["_id"] for user in users]

@@ -20,6 +20,7 @@ from shared.adapters.errors import BrokerRefused, BrokerUnavailable, Unavailable
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.changes import RelayState
 from shared.adapters.stomp.connection import unique_name
+from shared.runtime.ahead import one_ahead
 from shared.runtime.clock import boottime
 from shared.runtime.lifecycle import Shutdown
 from shared.runtime.logs import get_logger
@@ -131,12 +132,13 @@ class Relay:
         self._parts.sweeper.run(self._timing.now())
 
     def _scan(self) -> None:
-        """Ring what is in the window and was never rung; while one chunk is noted the next is published."""
+        """Ring what is in the window and was never rung: one chunk is noted, one published and one read at a time."""
         count = 0
         noted: Future[None] | None = None
         ringer = self._parts.ringer
+        until = self._timing.now() + self._timing.window
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="note") as pool:
-            for rows in self._parts.backlog.not_enqueued(self._timing.now() + self._timing.window, _SCAN_CHUNK):
+            for rows in one_ahead(self._parts.backlog.not_enqueued(until, _SCAN_CHUNK)):
                 ids = ringer.publish(rows)
                 if noted is not None:
                     noted.result()

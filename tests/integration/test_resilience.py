@@ -1,5 +1,6 @@
 """What goes wrong beside the work must not cost the work: the real parts as their processes put them together."""
 
+import contextlib
 import threading
 import time
 import uuid
@@ -7,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from bson import Timestamp
 from bson.datetime_ms import DatetimeMS
 
 from consumer.intake import Intake, IntakeParts
@@ -14,8 +16,7 @@ from consumer.recording import Recorder
 from consumer.wiring import build_receipts, build_send
 from creator.plan import PlanOptions
 from creator.wiring import build_planner, build_relay, build_sweeper
-from deploy.local.sandbox.process import SandboxProcess
-from shared.adapters.errors import BrokerRefused, DatabaseUnavailable
+from shared.adapters.errors import BrokerRefused, BrokerUnavailable, DatabaseUnavailable
 from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.stomp.bell import Bell
 from shared.adapters.stomp.connection import OutgoingMessage
@@ -42,19 +43,6 @@ def await_that(holds, what):
 
 def now():
     return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running():
-    with SandboxProcess("--rate=0", "--receipt-delay=0") as process:
-        yield process
-
-
-@pytest.fixture
-def expo(running):
-    running.reset()
-    yield running
-    running.reset()
 
 
 @pytest.fixture
@@ -86,12 +74,13 @@ def process(db, stack, credentials, category, expo, monkeypatch):
 @pytest.fixture
 def send(process, category):
     """The send stage: handles a frame of the given rows on the test's own thread."""
-    service = build_send(process, Shutdown(), [category])
+    shutdown = Shutdown(drain_seconds=0)
+    service = build_send(process, shutdown, [category])
 
     def handle(*ids):
         service.intake._parts.handle(Frame(Kind.SEND, category, now() - timedelta(seconds=1), tuple(ids)))
 
-    handle.complaints = service.complaints
+    handle.complaints, handle.shutdown = service.complaints, shutdown
     return handle
 
 
@@ -115,40 +104,73 @@ def phones(db, rows, category):
 # --- an answer that is known --------------------------------------------------------------------------------------
 
 
+class Unwritten:
+    """`felt` once an outcome could not be written down; nobody draws a conclusion from it before `go_on`."""
+
+    def __init__(self):
+        self.felt, self.go_on = threading.Event(), threading.Event()
+
+
 @pytest.fixture
 def unwritten(monkeypatch):
-    """Set once an outcome could not be written down; writing gives up soon in this test."""
-    monkeypatch.setattr("shared.adapters.mongo.client.WRITE_TIMEOUT_SECONDS", 0.5)
-    failed, record = threading.Event(), Recorder.record
+    monkeypatch.setattr("shared.adapters.mongo.client.WRITE_TIMEOUT_SECONDS", 0.5)  # else it is felt after 15 s
+    made, record = Unwritten(), Recorder.record
 
     def spy(self, *arguments):
         try:
             return record(self, *arguments)
         except DatabaseUnavailable:
-            failed.set()
+            made.felt.set()
+            assert made.go_on.wait(PATIENCE)
             raise
 
     monkeypatch.setattr(Recorder, "record", spy)
-    return failed
+    return made
 
 
-def test_an_answer_is_kept_until_the_database_is_back(stack, send, rows, phones, expo, unwritten):
+@pytest.fixture
+def outage(stack, rows, unwritten):
+    """Kills the database while a request is under way; it is back when the block ends."""
+
+    @contextlib.contextmanager
+    def begin(row_id):
+        await_that(lambda: rows.see(row_id)["attemptId"], "no request was announced")
+        stack.mongod.kill()
+        try:
+            assert unwritten.felt.wait(PATIENCE), "the outage came too late to be felt"
+            yield
+        finally:
+            unwritten.go_on.set()
+            stack.mongod.start()
+            stack.mongod.wait_ready()
+
+    return begin
+
+
+def test_an_answer_is_kept_until_the_database_is_back(send, rows, phones, expo, outage):
     ids = phones(5)
     expo.faults([{"fault": "delay", "ms": 1000}])
     with ThreadPoolExecutor(1) as pool:
         handled = pool.submit(send, *ids)
-        await_that(lambda: rows.see(ids[-1])["attemptId"], "no request was announced")
-        stack.mongod.kill()
-        try:
-            assert unwritten.wait(PATIENCE), "the outage came too late to be felt"
+        with outage(ids[-1]):
             assert not handled.done()
-        finally:
-            stack.mongod.start()
-            stack.mongod.wait_ready()
         handled.result(PATIENCE)
     assert {(rows.see(one)["status"], rows.see(one)["unresolvedAttempts"]) for one in ids} == {("sent", 0)}
     assert len(expo.ledger()) == len(ids)
     assert len(expo.requests()) == 1
+
+
+def test_after_the_drain_deadline_nothing_is_kept_any_longer(send, rows, phones, expo, outage):
+    (row_id,) = phones(1)
+    expo.faults([{"fault": "delay", "ms": 1000}])
+    with ThreadPoolExecutor(1) as pool:
+        handled = pool.submit(send, row_id)
+        with outage(row_id):
+            send.shutdown.request()
+        with pytest.raises(DatabaseUnavailable):
+            handled.result(PATIENCE)
+    # Whoever comes next must know of the attempt.
+    assert (rows.see(row_id)["status"], rows.see(row_id)["attemptId"] is None) == ("pending", False)
 
 
 # --- a claim as short as the settings allow -----------------------------------------------------------------------
@@ -230,20 +252,36 @@ def test_a_frame_that_breaks_its_handler_is_rung_row_by_row(brokers, credentials
     assert sorted(work.seen[1:]) == [("a",), ("b",), ("bad",)]
 
 
-def test_workers_survive_what_nobody_foresaw(brokers, credentials, category, process, publish):
+def test_workers_survive_what_nobody_foresaw(brokers, credentials, category, process, publish, monkeypatch):
+    monkeypatch.setattr("consumer.intake._FIRST_PAUSE", 0.1)
+
     def broken():
         if threading.current_thread().name.startswith("worker-"):
-            raise ZeroDivisionError
+            raise ZeroDivisionError("odd")
         return now()
 
     with Work(brokers, credentials, category, process.bell) as work:
         work.clock, work.faults["bad"] = broken, KeyError("field")  # so that not even splitting the frame succeeds
         for number in range(4):
             publish(f"{number}", "bad")
-        await_that(lambda: len(work.seen) == 4, "the workers are gone")
-        publish("good")
-        await_that(lambda: work.count("done") == 1, "the workers are gone")
+        await_that(lambda: work.intake.trouble, "it was not felt")
         assert work.intake.live_workers == 2
+        work.clock = now
+        await_that(lambda: (work.count("done"), work.count("buried")) == (4, 4), "a frame is lost")
+        assert work.intake.live_workers == 2
+
+
+def test_a_connection_that_goes_in_the_middle_of_a_send_is_an_outage(process, publish):
+    """The library's reading thread may take the socket away between its check and its use by another thread."""
+    publish("a")
+
+    def send(_frame):
+        raise AttributeError("'NoneType' object has no attribute 'sendall'")
+
+    process.publisher._current()._stomp.transport.send = send
+    with pytest.raises(BrokerUnavailable):
+        publish("b")
+    publish("c")
 
 
 def test_services_complain_of_workers_that_are_gone(process, category):
@@ -360,6 +398,7 @@ def test_a_null_for_the_deleted_flag_is_as_if_it_were_not_there(process, rows, p
 ODD_TIMES = [
     {"scheduledAt": "2026-01-01T09:00:00Z"},
     {"scheduledAt": None},
+    {"scheduledAt": Timestamp(1, 1)},
     {"scheduledAt": DatetimeMS(-70_000_000_000_000)},
     {"nextAttemptAt": "soon"},
 ]
@@ -372,6 +411,44 @@ def test_a_row_with_an_odd_time_ends_and_stops_no_sweep(process, rows, phones, o
     build_sweeper(process).run(process.server_now())
     assert (rows.see(bad)["status"], rows.see(bad)["reason"]) == ("failed", "invalid_payload")
     assert rows.see(good)["enqueuedAt"] is not None
+
+
+ODD_ATTEMPTS = [
+    {"unresolvedAttempts": "one"},
+    {"unresolvedAttempts": True},
+    {"unresolvedAttempts": float("nan")},
+    {"unresolvedAttempts": -1},
+    {"unresolvedAttempts": 1.5},
+    {"unresolvedAttempts": DatetimeMS(0)},
+    {"attemptId": 7},
+    {"attemptId": ""},
+    {"attempts": "x"},
+]
+ODD_IDS = [
+    {"userId": {"$oid": "665a00000000000000000001"}},
+    {"deviceId": {"$x": 1}},
+    {"reminderId": {"$x": 1}},
+    {"notificationTokenId": {"$x": 1}},
+    {"userId": {"$oid": "665a00000000000000000001"}, "deviceId": ..., "isDeleted": ...},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_ATTEMPTS + ODD_IDS, ids=str)
+def test_an_odd_row_ends_like_any_other_and_stops_no_sweep(process, rows, phones, odd):
+    (bad,) = phones(1, **{"scheduledAt": now() - 2 * HOUR, **odd})
+    (good,) = phones(1, first=1, scheduledAt=now() + timedelta(minutes=5))
+    build_sweeper(process).run(process.server_now())
+    assert rows.see(bad)["status"] in {"failed", "is_missed"}
+    assert rows.see(good)["enqueuedAt"] is not None
+
+
+@pytest.mark.parametrize("odd", ODD_ATTEMPTS + ODD_IDS[:4], ids=str)
+def test_an_odd_row_in_a_frame_stops_nobody(send, rows, phones, odd):
+    (bad,) = phones(1, **odd)
+    (good,) = phones(1, first=1)
+    send(bad, good)
+    assert rows.see(good)["status"] == "sent"
+    assert rows.see(bad)["status"] in {"sent", "failed", "is_missed"}
 
 
 def test_a_reminder_that_was_written_anew_rings_in_its_minute(db, process, rows, category):
