@@ -190,7 +190,9 @@ def _due_or_owned(ids: Sequence[Any], owner: str | None) -> Document:
     """As above; without an owner only rows whose time has come: another one may have been moved since it was judged."""
     where = _free_or_owned(ids, owner)
     if owner is None:
-        where["$expr"] = {"$and": [{"$lte": ["$scheduledAt", "$$NOW"]}, {"$not": [_HELD]}]}
+        is_no_time = {"$ne": [{"$type": "$scheduledAt"}, "date"]}  # some types sort behind every date
+        has_come = {"$or": [{"$lte": ["$scheduledAt", "$$NOW"]}, is_no_time]}
+        where["$expr"] = {"$and": [has_come, {"$not": [_HELD]}]}
     return where
 
 
