@@ -7,12 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import requests
 from bson import ObjectId
-from exponent_server_sdk import PushClient
+from exponent_server_sdk import PushClient, PushMessage
 
-from consumer.expo.payload import Envelope, ExpoMessage, build_message
 from deploy.local.sandbox.process import SandboxProcess
-from shared.domain.content import Content
-from shared.domain.policy import CategoryPolicy
 from tests.bench.figures import Duel, Figure, Wanted
 from tests.bench.ground import UNLIMITED, Ground, arrival_rate, ground, ledger_of
 from tests.bench.population import people, push_token, reminders
@@ -57,27 +54,30 @@ def pile_up(settings: Mapping[str, str], count: int) -> None:
 
 
 def _bare(sandbox: SandboxProcess) -> float:
-    """The SDK posts the very messages that the product would, built beforehand."""
+    """What somebody does who has the SDK alone: make its messages, a hundred at a time, and publish them."""
     sandbox.reset()
-    messages = [_message(ObjectId()) for _ in range(_BARE_MESSAGES)]
-    batches = [messages[start : start + _BATCH] for start in range(0, _BARE_MESSAGES, _BATCH)]
+    ids = [ObjectId() for _ in range(_BARE_MESSAGES)]
+    batches = [ids[start : start + _BATCH] for start in range(0, _BARE_MESSAGES, _BATCH)]
     with ThreadPoolExecutor(_THREADS) as pool:
         for _ in pool.map(lambda thread: _post(sandbox.url, batches[thread::_THREADS]), range(_THREADS)):
             pass
     return arrival_rate(sandbox.ledger())
 
 
-def _post(url: str, batches: list[list[ExpoMessage]]) -> None:
+def _post(url: str, batches: list[list[ObjectId]]) -> None:
     with requests.Session() as session:
         session.headers.update({"accept": "application/json", "content-type": "application/json"})
         client = PushClient(host=url, session=session, timeout=30)
         for batch in batches:
-            client.publish_multiple(batch)
+            client.publish_multiple([_message(row_id) for row_id in batch])
 
 
-def _message(row_id: ObjectId) -> ExpoMessage:
-    envelope = Envelope(push_token(row_id), datetime.now(UTC), str(row_id), f"{row_id}{'0' * 8}")
-    content = Content("Time for a break", "Your reminder of today", {"screen": "today"})
-    built = build_message(envelope, content, CategoryPolicy(timedelta(minutes=30), sound="default"))
-    assert built is not None
-    return built
+def _message(row_id: ObjectId) -> PushMessage:
+    return PushMessage(
+        to=push_token(row_id),
+        title="Time for a break",
+        body="Your reminder of today",
+        data={"screen": "today", "messageId": str(row_id)},
+        sound="default",
+        expiration=int((datetime.now(UTC) + timedelta(minutes=30)).timestamp()),
+    )
