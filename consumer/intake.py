@@ -126,8 +126,15 @@ class Intake:
         except Undecodable as error:
             self._buffer.put(Work(delivery, None, str(error)), boottime())
             return
-        early = (frame.due_at - self._parts.now()) / timedelta(seconds=1)
-        self._buffer.put(Work(delivery, frame), boottime() + (early if early <= _WAIT_AT_MOST else 0))
+        self._buffer.put(Work(delivery, frame), boottime() + self._wait_for(frame))
+
+    def _wait_for(self, frame: Frame) -> float:
+        """How many seconds to keep the frame: none if it rings so early that it must go back, or the time is unknown."""
+        try:
+            early = (frame.due_at - self._parts.now()) / timedelta(seconds=1)
+        except Unavailable:
+            return 0.0  # its handler will wait for the database, and look at the time then
+        return early if early <= _WAIT_AT_MOST else 0.0
 
     def _work(self) -> None:
         while (work := self._buffer.take()) is not None:

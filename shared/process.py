@@ -92,6 +92,7 @@ class Process:
     @contextmanager
     def serving(self, complaints: Callable[[], Mapping[str, str]]) -> "Iterator[Shutdown]":
         """Answer status requests and listen to signals while the service runs; yields the request to stop."""
+        self.clock.now()  # from here on the last estimate serves while the database is away
         shutdown = Shutdown(self.settings.drain_seconds)
         shutdown.listen()
         facts = {"service": self.part, "tzdata": tzdata_version()}

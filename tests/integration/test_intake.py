@@ -29,8 +29,14 @@ class Consumer:
         self.shutdown, self.metrics = Shutdown(drain_seconds=5), Metrics()
         subscriber = Subscriber(brokers, credentials, [queue], 10)
         bell = Bell(publisher, timedelta(hours=2))
-        parts = IntakeParts(subscriber, bell, self._handle, lambda: datetime.now(UTC), self.metrics)
+        self.clock_is_lost = False
+        parts = IntakeParts(subscriber, bell, self._handle, self._now, self.metrics)
         self.intake = Intake(parts, Kind.SEND, 2, self.shutdown)
+
+    def _now(self):
+        if self.clock_is_lost:
+            raise DatabaseUnavailable("away before its clock was ever read")
+        return datetime.now(UTC)
 
     def _handle(self, frame):
         self.frames.append((frame, time.monotonic()))
@@ -159,6 +165,14 @@ def test_a_frame_that_rings_a_little_early_waits_for_its_instant(consumer, publi
     ((_, handled_at),) = one.frames
     late = handled_at - time.monotonic() + (datetime.now(UTC) - due).total_seconds()
     assert -0.01 <= late < 1
+
+
+def test_a_database_that_is_away_when_a_frame_arrives_ends_no_process(consumer, publisher, queue):
+    publisher.publish([OutgoingMessage(queue, frame("a"))])
+    one = consumer()
+    one.clock_is_lost = True
+    assert one.intake.run(once=True), "it did not end as asked"
+    assert one.ids() == [("a",)]
 
 
 def test_a_frame_that_rings_much_too_early_is_handled_at_once(consumer, publisher, queue):
