@@ -129,7 +129,7 @@ class Intake:
         self._buffer.put(Work(delivery, frame), boottime() + self._wait_for(frame))
 
     def _wait_for(self, frame: Frame) -> float:
-        """How many seconds to keep the frame: none if it rings so early that it must go back, or the time is unknown."""
+        """How many seconds to keep the frame: none if it is so early that it goes back, or if the time is unknown."""
         try:
             early = (frame.due_at - self._parts.now()) / timedelta(seconds=1)
         except Unavailable:
