@@ -5,9 +5,9 @@ everything again and judge, mark, look at the clock, post, record, put on the br
 the frame acknowledged, by the caller. Doing all of it twice sends nothing twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from consumer.dispatch import Dispatcher, Held
@@ -20,7 +20,7 @@ from shared.adapters.mongo.messages import MessageStore
 from shared.adapters.mongo.wire_ids import from_wire
 from shared.adapters.stomp.bell import Bell
 from shared.domain import moves
-from shared.domain.decision import unresolved_attempts
+from shared.domain.decision import due_at, held_until, unresolved_attempts
 from shared.domain.envelope import Frame
 from shared.domain.ids import id_key
 from shared.runtime.clock import ServerClock, boottime
@@ -87,9 +87,9 @@ class SendStage:
         now = self._parts.clock.now()
         waiting, latest = [], now
         for row in rows:
-            due, held_until = _due(row), _held_until(row)
-            if held_until is not None and held_until > now:
-                rings.ring_at([row["_id"]], held_until + _LEASE_MARGIN)
+            due, claimed_until = due_at(row) or now, held_until(row)  # without a time: judged, and ended, at once
+            if claimed_until is not None and claimed_until > now:
+                rings.ring_at([row["_id"]], claimed_until + _LEASE_MARGIN)
             elif due <= now + SOON:
                 waiting.append(row["_id"])
                 latest = max(latest, due)
@@ -143,14 +143,3 @@ class SendStage:
             if not waiting:
                 return
         rings.ring_at(waiting, self._parts.clock.now() + SOON)
-
-
-def _due(row: Document) -> datetime:
-    instants = [one for one in (row.get("scheduledAt"), row.get("nextAttemptAt")) if isinstance(one, datetime)]
-    return max(instants, default=datetime.fromtimestamp(0, UTC))  # without a time it is judged, and ended, at once
-
-
-def _held_until(row: Document) -> datetime | None:
-    claim = row.get("claim")
-    expires_at = claim.get("expiresAt") if isinstance(claim, Mapping) else None
-    return expires_at if isinstance(expires_at, datetime) else None

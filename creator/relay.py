@@ -80,11 +80,12 @@ class Relay:
             try:
                 if self._holds_lease():
                     self._lead(shutdown)
-                    pause = _FIRST_PAUSE
                 else:
                     self.trouble = None
                     shutdown.wait(_RENEW_SECONDS)
             except Exception as error:  # noqa: BLE001 - a relay that dies of one odd row rings nobody's
+                if self.trouble is None:
+                    pause = _FIRST_PAUSE  # it was well until now
                 self._interrupted(error)
                 shutdown.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

@@ -10,6 +10,7 @@ from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.wire_ids import to_wire
 from shared.adapters.stomp.bell import Bell
 from shared.domain import moves
+from shared.domain.decision import due_at
 from shared.domain.envelope import Kind, group_by_due
 from shared.runtime.metrics import Metrics
 
@@ -44,7 +45,8 @@ class Ringer:
 
         """
         known = [row for row in rows if str(row.get("category")) in self._rules.categories and _has_times(row)]
-        due = [(to_wire(row["_id"]), row["category"], _due(row)) for row in known]
+        instants = ((row, due_at(row)) for row in known)
+        due = [(to_wire(row["_id"]), row["category"], instant) for row, instant in instants if instant is not None]
         self._bell.ring(list(group_by_due(Kind.SEND, due, self._rules.batch_size)), self._rules.now())
         for category, count in Counter(row["category"] for row in known).items():
             self._metrics.enqueued.labels(category).inc(count)
@@ -74,9 +76,3 @@ def _has_times(row: Document) -> bool:
     """Whether its times are instants; a sweep ends what has others."""
     next_attempt_at = row.get("nextAttemptAt")
     return isinstance(row.get("scheduledAt"), datetime) and isinstance(next_attempt_at, datetime | None)
-
-
-def _due(row: Document) -> datetime:
-    scheduled_at: datetime = row["scheduledAt"]
-    next_attempt_at: datetime | None = row.get("nextAttemptAt")
-    return max(scheduled_at, next_attempt_at) if next_attempt_at else scheduled_at

@@ -21,7 +21,7 @@ from shared.adapters.mongo.backlog import Backlog
 from shared.adapters.mongo.circumstances import read_circumstances
 from shared.adapters.mongo.relocation import Relocator
 from shared.domain import moves
-from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide, unsendable
+from shared.domain.decision import Decision, GiveUp, Miss, Postpone, Reject, Rules, decide, held_until, unsendable
 from shared.domain.endings import ending_of
 from shared.domain.policy import Policies
 from shared.domain.states import Reason, Status
@@ -146,6 +146,5 @@ class Sweeper:
 
 
 def _is_held(row: Document, now: datetime) -> bool:
-    claim = row.get("claim")
-    expires_at = claim.get("expiresAt") if isinstance(claim, Mapping) else None
-    return isinstance(expires_at, datetime) and expires_at > now
+    claimed_until = held_until(row)
+    return claimed_until is not None and claimed_until > now

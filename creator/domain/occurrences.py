@@ -1,15 +1,14 @@
 """When a reminder fires for a user: pure, from the user's zone, wishes and the reminder's rule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, tzinfo
 from typing import NamedTuple
 
 from shared.domain.documents import EVERY_DAY, Reminder, User
-from shared.domain.localtime import local_clock_at, local_date_at, parse_local_time, resolve
+from shared.domain.localtime import candidate_dates, local_clock_at, parse_local_time, resolve
 from shared.domain.policy import CategoryPolicy
 
-_DAY = timedelta(days=1)
 _MOST_SLOTS = 50_000
 
 
@@ -39,15 +38,14 @@ class Calendar:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._spans: dict[tzinfo, tuple[date, date]] = {}
+        self._days: dict[tzinfo, Sequence[date]] = {}
         self._slots: dict[tuple[tzinfo, time], dict[date, tuple[str, datetime]]] = {}
 
-    def span(self, zone: tzinfo) -> tuple[date, date]:
-        """The local dates that can matter: one more before, since a gap may shift a time over midnight."""
-        found = self._spans.get(zone)
+    def days(self, zone: tzinfo) -> Sequence[date]:
+        """The local dates that can matter, in order."""
+        found = self._days.get(zone)
         if found is None:
-            first = local_date_at(self._window.start, zone) - _DAY
-            found = self._spans[zone] = (first, local_date_at(self._window.end, zone))
+            found = self._days[zone] = tuple(candidate_dates(self._window.start, self._window.end, zone))
         return found
 
     def slots(self, zone: tzinfo, wall: time) -> Mapping[date, tuple[str, datetime]]:
@@ -61,12 +59,10 @@ class Calendar:
         return found
 
     def _resolved(self, zone: tzinfo, wall: time) -> Iterator[tuple[date, tuple[str, datetime]]]:
-        day, last = self.span(zone)
-        while day <= last:
+        for day in self.days(zone):
             instant = resolve(day, wall, zone)
             if instant is not None and self._window.contains(instant):
                 yield day, (day.isoformat(), instant)
-            day += _DAY
 
 
 def occurrences(user: User, reminder: Reminder, calendar: Calendar, policy: CategoryPolicy) -> Iterator[Occurrence]:
@@ -80,7 +76,8 @@ def occurrences(user: User, reminder: Reminder, calendar: Calendar, policy: Cate
         for text, instant in slot.values():
             yield Occurrence(text, key, instant, not allowed_at(instant, user, policy))
         return
-    for local_date in reminder.recurrence.dates(*calendar.span(user.zone)):
+    days = calendar.days(user.zone)
+    for local_date in reminder.recurrence.dates(days[0], days[-1]):
         for key, slot in slots:
             found = slot.get(local_date)
             if found is not None:

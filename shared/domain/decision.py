@@ -152,8 +152,8 @@ def _categories(row: Row, known: Circumstances) -> set[str]:
 
 
 def _readiness(row: Row, known: Circumstances, rules: Rules, now: datetime) -> Decision:
-    due = max(row["scheduledAt"], row.get("nextAttemptAt") or row["scheduledAt"])
-    if due > now:
+    due = due_at(row)
+    if due is not None and due > now:
         return Hold(due)
     if definite_attempts(row) >= rules.max_attempts:
         return Reject(Reason.RETRIES_EXHAUSTED)
@@ -201,6 +201,19 @@ def _parse_date(text: object) -> date | None:
         return date.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         return None
+
+
+def due_at(row: Row) -> datetime | None:
+    """The planned instant, or the later one that a back-off asks for; None if the row holds no instant at all."""
+    instants = (row.get("scheduledAt"), row.get("nextAttemptAt"))
+    return max((one for one in instants if isinstance(one, datetime)), default=None)
+
+
+def held_until(row: Row) -> datetime | None:
+    """When the claim on the row ends or has ended; None if there is none, or no part of ours has made it."""
+    claim = row.get("claim")
+    expires_at = claim.get("expiresAt") if isinstance(claim, Mapping) else None
+    return expires_at if isinstance(expires_at, datetime) else None
 
 
 def unresolved_attempts(row: Row) -> int:

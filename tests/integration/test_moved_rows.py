@@ -1,30 +1,13 @@
 """Rows that are moved, re-targeted, re-worded or soft-deleted: by whom, and which of them never."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from shared.domain import moves
 from shared.domain.moves import Placement
 from shared.domain.states import DeletedReason
+from tests.integration.row_moves import ENDED, at, refuses
 
 PERHAPS_SENT = [{"attemptId": "a"}, {"unresolvedAttempts": 1}, {"attemptId": "a", "unresolvedAttempts": 1}]
-
-
-def at(seconds):
-    """A whole millisecond, as the server keeps it."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-ENDED = ("success", "failed", "is_missed")
-
-
-def refuses(rows, row_id, move):
-    """The move matches nothing and changes nothing."""
-    before = rows.see(row_id)
-    moved = rows.make(move)
-    return moved == 0 and rows.see(row_id) == before
 
 
 def test_a_planner_moves_a_free_future_row_to_its_new_instant(rows):

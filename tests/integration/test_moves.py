@@ -1,29 +1,13 @@
 """Every guard of the moves around a request, on the real server: what a move does, and all that it leaves alone."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shared.domain import moves
 from shared.domain.moves import Placement
 from shared.domain.states import Reason
-
-
-def at(seconds):
-    """A whole millisecond, as the server keeps it."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-ENDED = ("success", "failed", "is_missed")
-
-
-def refuses(rows, row_id, move):
-    """The move matches nothing and changes nothing."""
-    before = rows.see(row_id)
-    moved = rows.make(move)
-    return moved == 0 and rows.see(row_id) == before
-
+from tests.integration.row_moves import ENDED, at, refuses
 
 # --- release ------------------------------------------------------------------------------------------------
 

@@ -1,28 +1,10 @@
 """What a receipt does to its row, and to no other."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from shared.domain import moves
 from shared.domain.states import Reason
-
-
-def at(seconds):
-    """A whole millisecond, as the server keeps it."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-ENDED = ("success", "failed", "is_missed")
-
-
-def refuses(rows, row_id, move):
-    """The move matches nothing and changes nothing."""
-    before = rows.see(row_id)
-    moved = rows.make(move)
-    return moved == 0 and rows.see(row_id) == before
-
+from tests.integration.row_moves import ENDED, at, refuses
 
 RECEIPTS = {
     "confirm": lambda tickets: moves.confirm(tickets, "s"),
